@@ -25,7 +25,8 @@ ARCHIVE_BYTES_PER_SECOND_MIN = 5e6
 
 BEGIN_SECONDS_MAX = 2.0
 """From the driver to the worker, which does nothing with a lease that took longer: a task may wait in Spark's queue
-for an executor, and in a JVM that stands still, for as long as it likes."""
+for an executor, and in a JVM that stands still, for as long as it likes. Longer, and live for less, in a lane whose
+leases came late (`leases/begin_times.py`)."""
 
 LONG_LEASE_FACTOR = 4.0
 """A lease that can be recalled is so many times as long: each costs the driver as much CPU as 60 MB do, and interrupts
@@ -54,9 +55,14 @@ class LeaseLimits:
     largest_batch_bytes: int
 
 
-def seconds_until_over(seconds: float) -> float:
-    """Returns when a lease has ended that may run for ``seconds``, in seconds from the making of its plan."""
-    return seconds + BEGIN_SECONDS_MAX + CLOCK_DIFFERENCE_SECONDS_MAX
+def seconds_until_over(seconds: float, *, begin_seconds: float = BEGIN_SECONDS_MAX) -> float:
+    """Returns when a lease has ended that may run for ``seconds``, in seconds from the making of its plan.
+
+    Args:
+        seconds: counted from when it begins.
+        begin_seconds: within so many it begins, or does nothing.
+    """
+    return seconds + begin_seconds + CLOCK_DIFFERENCE_SECONDS_MAX
 
 
 def send_seconds_max(live_seconds: float, segment_bytes: int | None) -> float:

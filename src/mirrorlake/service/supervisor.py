@@ -13,7 +13,7 @@ from typing import Protocol
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.destinations.work import WrittenPartition
-from mirrorlake.errors import ExecutorUncheckedError, MirrorlakeError, OutcomeUnknownError, SupersededError
+from mirrorlake.errors import MirrorlakeError, SupersededError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_ids
 from mirrorlake.mirror.due import Due
@@ -25,12 +25,10 @@ from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.moments import Moment
 from mirrorlake.pipeline.lanes import Lease
 from mirrorlake.pipeline.lease_files import LeaseFiles
-from mirrorlake.pipeline.lease_job import RETRIED, UNCHECKED
 from mirrorlake.pipeline.lease_job import LeaseRow as JobRow
 from mirrorlake.service.balance import ShardLanes, find_move
 from mirrorlake.service.choosing import Chosen, choose
 from mirrorlake.service.lease_plans import (
-    BEGIN_SECONDS_MAX,
     LeaseLimits,
     description_of,
     live_seconds_of,
@@ -38,6 +36,8 @@ from mirrorlake.service.lease_plans import (
     plan_of,
     with_owner,
 )
+from mirrorlake.service.leases.begin_times import BeginTimes
+from mirrorlake.service.leases.outcome import outcome_of
 from mirrorlake.service.leases.running import RunningLease, Standing, are_well, may_begin_to_last
 from mirrorlake.service.owners.holding import Holding, HoldingOf, owned_for_ever
 from mirrorlake.service.pacing import Limits, Pacing
@@ -125,6 +125,7 @@ class Supervisor:
         schemas: SchemaIds = NO_SCHEMA_IDS,
     ) -> None:
         self._pacing = Pacing(limits)
+        self._begin_times = BeginTimes(lease_seconds)
         self._schemas = schemas
         self._table = table
         self._lanes = lanes
@@ -324,7 +325,7 @@ class Supervisor:
             chosen = self._choose(lane_index, now)
             if not chosen:
                 return None
-            live_seconds = self._live_seconds(chosen)
+            live_seconds = self._begin_times.live_seconds(lane_index, self._live_seconds(chosen))
             standing = self._lasting(chosen, now, live_seconds=live_seconds)
             plan = self._plan(lane_index, chosen, live_seconds=live_seconds, may_go_on=standing is not None)
             lease = Lease(
@@ -333,11 +334,15 @@ class Supervisor:
                 description=description_of(plan, lane_index),
                 seconds=plan.hard_seconds,
             )
+            begin_seconds = self._begin_times.begin_seconds(lane_index)
+            # The reading from which its worker counts: this process may have been stopped since the one above.
+            planned = plan.begins_by.elapsed_seconds - begin_seconds
             self._running[lease.plan] = RunningLease(
                 number=plan.lease,
                 lane=lane_index,
-                began=now,
-                since=now,
+                began=planned,
+                since=planned,
+                begin_seconds=begin_seconds,
                 live_seconds=plan.live_seconds,
                 send_seconds=plan.send_seconds,
                 hard_seconds=plan.hard_seconds,
@@ -353,11 +358,12 @@ class Supervisor:
 
     def lease_ended(self, lane_index: int, lease: Lease, outcome: list[JobRow] | MirrorlakeError) -> None:
         """Takes the rows of a lease; partitions it says nothing of have an unknown outcome."""
-        rows, unknown = _split(outcome)
+        rows, unknown = brought = outcome_of(outcome)
         now = self._clock.elapsed_seconds()
         with self._table.held():
             ended = self._running.pop(lease.plan)
             self._lease_files.forget(ended.number)
+            self._begin_times.lease_ended(lane_index, was_late=brought.was_late)
             self._events.lease_took(lane_index, now - ended.began)
             self._pay(lane_index, ended, rows, now)
             self._ask_for_ids(rows.values())
@@ -461,7 +467,7 @@ class Supervisor:
             limits=self._limits,
             sources=self._table.sources,
             orders=self._orders,
-            begins_by=Moment.of(self._clock, in_seconds=BEGIN_SECONDS_MAX),
+            begins_by=Moment.of(self._clock, in_seconds=self._begin_times.begin_seconds(lane)),
             recall_file=self._lease_files.recall_file_of(self._leases),
             progress_file=self._lease_files.progress_file_of(self._leases),
             renewal_file=self._lease_files.renewal_file_of(self._leases) if may_go_on else "",
@@ -480,30 +486,3 @@ class Supervisor:
 
     def _holding_of(self, state: PartitionState, written: WrittenPartition) -> Holding:
         return self._holding(state.mirror, written.cluster, shard_of(state.source), written.partition)
-
-
-def _split(
-    outcome: list[JobRow] | MirrorlakeError,
-) -> tuple[dict[RowKey, LeaseRow], MirrorlakeError]:
-    """Returns the lease's rows by state, and the error that holds for every state without one."""
-    if isinstance(outcome, MirrorlakeError):
-        return {}, outcome
-    rows: dict[RowKey, LeaseRow] = {}
-    unknown: MirrorlakeError = OutcomeUnknownError("the lease brought nothing back for this partition")
-    for job_row in outcome:
-        row = job_row.get("row")
-        if isinstance(row, LeaseRow):
-            rows[row.mirror, row.source, row.destination] = row
-        elif job_row["kind"] == UNCHECKED:
-            unknown = ExecutorUncheckedError(
-                f"a lease came to an executor on {job_row['host']} that was not looked at yet, and did nothing",
-                hint="it has just joined; it is looked at now, and the lease is tried again",
-            )
-        elif job_row["kind"] == RETRIED:
-            unknown = OutcomeUnknownError("the worker of the lease died; the outcome of its last request is unknown")
-        else:
-            unknown = OutcomeUnknownError(
-                f"the lease failed: {job_row.get('error_type')}: {job_row.get('message')}",
-            )
-            unknown.__cause__ = RuntimeError(str(job_row.get("traceback", "")))
-    return rows, unknown

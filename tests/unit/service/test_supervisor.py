@@ -1058,3 +1058,46 @@ def test_a_shard_that_moves_is_recalled_from_its_long_lease_and_no_other_moves_m
     bench.observe(**ends)  # looks as if the shard should go back; the lease with its old position still runs
     bench.end(0, lease, row(states[0], 90_000, end=100_000_000), row(states[2], 90_000, end=150_000))
     assert [len(found(bench, lane)[1].partitions) for lane in range(2)] == [1, 3]
+
+
+def test_a_lane_whose_lease_came_late_gives_the_next_one_longer_to_begin_and_is_waited_for_as_long_as_before(
+    tmp_path: Path,
+) -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1, lease_files=LeaseFiles(tmp_path))
+    bench.observe(p0=10)
+    begins: list[float] = []
+    ends: list[float] = []
+    for error in (None, LeaseLateError("too late"), LeaseLateError("too late"), None):
+        bench.clock.advance(600)
+        found = bench.next(0)
+        assert found is not None
+        lease, plan = found
+        begins.append(plan.begins_by.elapsed_seconds - bench.clock.elapsed_seconds())
+        ends.append(begins[-1] + plan.send_seconds)
+        bench.end(0, lease, row(state, None if error else 10, error, end=10))
+    assert begins == [2, 2, 4, 8]
+    # Live for 5 s, or 20 once the partition was copied and has not failed since, and half a second more to end in.
+    assert ends == [2 + 5.5, 2 + 20.5, 4 + 5.5, 8 + 5.5]
+    assert max(ends) == ends[1], "of which the next owner of the mirror knows"
+
+
+class ClockOfAStarvedProcess(ManualClock):
+    """Of a process that gets no CPU for a minute each time that it has read it."""
+
+    def elapsed_seconds(self) -> float:
+        read = super().elapsed_seconds()
+        self.advance(60)
+        return read
+
+
+def test_what_a_lost_lease_may_still_write_is_reckoned_from_the_reading_its_worker_counts_from() -> None:
+    state = kafka_state(0)
+    bench = Bench(state, lanes=1)
+    bench.observe(p0=10)
+    bench.supervisor._clock = ClockOfAStarvedProcess()
+    found = bench.next(0)
+    assert found is not None
+    lease, plan = found
+    bench.supervisor.lease_ended(0, lease, OutcomeUnknownError("its worker is gone"))
+    assert state.unknown_until_seconds >= plan.begins_by.elapsed_seconds + plan.send_seconds

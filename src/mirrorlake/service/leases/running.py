@@ -40,14 +40,16 @@ class Standing(NamedTuple):
 class RunningLease:
     """A lease that runs: readings of the driver's clock, and what it serves.
 
-    ``began`` is when it began, ``since`` when it was last allowed to go on, else the same. The seconds are its plan's,
-    from either. ``standing`` is what it was told of each of ``states``, None where it never goes on.
+    ``began`` is when its plan was made, from which it has ``begin_seconds`` to reach its worker, ``since`` when it was
+    last allowed to go on, else the same. The other seconds are its plan's, from either. ``standing`` is what it was
+    told of each of ``states``, None where it never goes on.
     """
 
     number: int
     lane: int
     began: float
     since: float
+    begin_seconds: float
     live_seconds: float
     send_seconds: float
     hard_seconds: float
@@ -61,17 +63,17 @@ class RunningLease:
     @property
     def ends_by(self) -> float:
         """When it must have ended, or its worker been killed."""
-        return self.since + seconds_until_over(self.hard_seconds) + WATCHDOG_SECONDS
+        return self.since + seconds_until_over(self.hard_seconds, begin_seconds=self.begin_seconds) + WATCHDOG_SECONDS
 
     @property
     def sends_until(self) -> float:
         """Until when it may append to Kafka."""
-        return self.since + seconds_until_over(self.send_seconds)
+        return self.since + seconds_until_over(self.send_seconds, begin_seconds=self.begin_seconds)
 
     @property
     def writes_until(self) -> float:
         """Until when it may write to archives."""
-        return self.since + seconds_until_over(self.hard_seconds)
+        return self.since + seconds_until_over(self.hard_seconds, begin_seconds=self.begin_seconds)
 
     def is_time(self, now: float) -> bool:
         """Returns whether it should be said now whether it goes on."""
