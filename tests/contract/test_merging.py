@@ -1,6 +1,7 @@
 """What merging owes in every format on every store: the same records and gaps in one segment, and nothing is lost."""
 
 import io
+import re
 import sys
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from mirrorlake.archive.maintenance.retiring import retire
 from mirrorlake.archive.names import HoldName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
-from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder, sidecar_key
+from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, create_sidecar, sidecar_folder, sidecar_key
 from mirrorlake.clock import ManualClock
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts
@@ -223,6 +224,16 @@ def forget(archived: ArchivedPartition, *numbers: int) -> None:
         archived.store.delete(sidecar_key(f"{archived.prefix}/{look_at(archived).chain[number].name}"))
 
 
+def forget_blocks(archived: ArchivedPartition) -> None:
+    """Gives a log the descriptions that versions before wrote."""
+    for segment in look_at(archived).chain:
+        key, footer = f"{archived.prefix}/{segment.name}", footer_of(archived, segment)
+        assert footer.file is not None
+        archived.store.delete(sidecar_key(key))
+        create_sidecar(archived.store, key, replace(footer, file=replace(footer.file, blocks=None)))
+        assert not has_sums_of_blocks(footer_of(archived, segment))
+
+
 def refused(archived: ArchivedPartition) -> str:
     """Returns why a merge is refused, which must change nothing."""
     before = names_in(archived)
@@ -264,9 +275,25 @@ def test_a_damaged_input_stops_its_merge_and_nothing_is_published(archived: Arch
     data[record_byte(bytes(data), archived.extension)] ^= 1
     archived.store.delete(key)
     archived.store.create(key, bytes(data))
-    with pytest.raises(ChainBrokenError):
+    with pytest.raises(ChainBrokenError, match=f"^{re.escape(key)} "):
         merge(archived)
     assert len(names_in(archived)) == 4
+
+
+def test_a_damaged_log_of_a_version_before_is_named_and_not_what_was_to_be_made_of_it(store: ObjectStore) -> None:
+    """Nothing compares it as it is read, so its merge fails for what was made, which is nowhere to be found."""
+    log = ArchivedPartition(store, destination_name="orders", partition=3, extension=LOG)
+    for records, start, end in zip(HELD, (0, *ENDS), ENDS, strict=False):
+        segment_of(log, records, start).publish(end_offset=end, trigger="max-time")
+    forget_blocks(log)
+    key = f"{log.prefix}/{look_at(log).chain[1].name}"
+    data = bytearray(store.read(key))
+    data[-1] ^= 1
+    store.delete(key)
+    store.create(key, bytes(data))
+    with pytest.raises(ChainBrokenError, match=f"^{re.escape(key)} has {len(data)} bytes with checksum [0-9a-f]{{32}}"):
+        merge(log)
+    assert len(names_in(log)) == 4
 
 
 def test_two_mergers_of_one_group_make_one_segment(archived: ArchivedPartition) -> None:

@@ -34,6 +34,10 @@ class FileSum:
     # They follow from the bytes, which the checksum tells apart.
     blocks: BlockSums | None = field(default=None, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        """``27 bytes with checksum 99aa…``, as messages have it."""
+        return f"{self.bytes} bytes with checksum {self.checksum}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentEnvelope:

@@ -23,7 +23,7 @@ from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.making import Input, SegmentMaking, Written
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
 from mirrorlake.archive.maintenance.on_hold import HoldsOf, no_holds
-from mirrorlake.archive.maintenance.proof import Content, content_without, prove_same_file
+from mirrorlake.archive.maintenance.proof import Content, content_without, naming_damaged_input, prove_same_file
 from mirrorlake.archive.maintenance.publication import MergePublication
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
@@ -103,9 +103,10 @@ class GroupErase:
         left_out = WithoutKeys(self._keys)
         staged = self._publication.stage()
         try:
-            made = self._making.write(staged.file, inputs, keep=left_out)
+            with naming_damaged_input(self._archived, self._segments):
+                made = self._making.write(staged.file, inputs, keep=left_out)
+                written = self._prove(staged, made, inputs, left_out.runs)
             footer = made.footer
-            written = self._prove(staged, made, inputs, left_out.runs)
             self._publication.announce()
             self._check_holds()
             self._record(footer, left_out)

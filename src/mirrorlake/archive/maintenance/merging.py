@@ -21,7 +21,13 @@ from mirrorlake.archive.maintenance.joined_proof import prove_written
 from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.making import EveryRecord, SegmentMaking
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
-from mirrorlake.archive.maintenance.proof import Content, prove_holds, prove_same_file, proven_content
+from mirrorlake.archive.maintenance.proof import (
+    Content,
+    naming_damaged_input,
+    prove_holds,
+    prove_same_file,
+    proven_content,
+)
 from mirrorlake.archive.maintenance.publication import MergePublication
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import create_sidecar
@@ -94,11 +100,12 @@ class GroupMerge:
         inputs = self._making.read_inputs()
         staged = self._publication.stage()
         try:
-            made = self._making.write(staged.file, inputs, keep=EveryRecord())
-            footer = made.footer
             where = f"{self._publication.key} before it was published"
             parts = [each.content for each in inputs]
-            written = prove_written(staged, made, parts, extension=self._archived.extension, where=where)
+            with naming_damaged_input(self._archived, self._segments):
+                made = self._making.write(staged.file, inputs, keep=EveryRecord())
+                written = prove_written(staged, made, parts, extension=self._archived.extension, where=where)
+            footer = made.footer
             self._publication.announce()
             if footer.file is not None:
                 create_sidecar(self._archived.store, self._publication.key, footer)

@@ -8,7 +8,8 @@ Records that were erased are missing in one of the two by intention: where eithe
 are read, and compared without these.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +28,7 @@ from mirrorlake.archive.formats.summing_file import sum_of
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
 from mirrorlake.archive.maintenance.range_sweep import RangeSweep
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.errors import ChainBrokenError
+from mirrorlake.errors import ChainBrokenError, MirrorlakeError
 from mirrorlake.kafka.records.batches import Batch
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
@@ -239,6 +240,37 @@ def prove_same_file(archived: PartitionFolder, key: str, expected: FileSum) -> N
         actual = sum_of(file)
     if actual != expected:
         raise unproven(key, f"has {actual}, and {expected} was written")
+
+
+@contextlib.contextmanager
+def naming_damaged_input(archived: ArchivedPartition, inputs: Sequence[Segment]) -> Iterator[None]:
+    """Names the input that is damaged, where something was made of inputs and is not what they say they hold.
+
+    Nobody can put back from a copy what was never published. Inputs that are compared as they are read, logs with
+    checksums of blocks, name themselves; the others are read once more, and only here.
+
+    Raises:
+        ChainBrokenError: of the first input that is damaged; where none is, the one that was raised inside.
+    """
+    try:
+        yield
+    except ChainBrokenError as error:
+        if (damaged := _damaged_among(archived, inputs)) is not None:
+            raise damaged from error
+        raise
+
+
+def _damaged_among(archived: ArchivedPartition, segments: Sequence[Segment]) -> ChainBrokenError | None:
+    for segment in segments:
+        try:
+            with open_segment(archived.store, f"{archived.prefix}/{segment.name}") as reader:
+                reader.check_content()
+        except ChainBrokenError as error:
+            return error
+        except MirrorlakeError:
+            # It is gone, or cannot be read now: that says nothing of damage.
+            continue
+    return None
 
 
 def unproven(where: str, what: str) -> ChainBrokenError:
