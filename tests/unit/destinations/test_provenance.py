@@ -1,5 +1,6 @@
 """Headers that say where a record came from: added behind all others, and set aside where they are right alone."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.transform import Transform
 from mirrorlake.kafka.records.batches import COMPACTED, CONTROL, DENSE, OLD_FORMAT, Batch, Codec, Path
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
+from mirrorlake.kafka.records.columns import RecordColumns
 from unit.kafka.records.record_samples import (
     Sample,
     any_keys,
@@ -139,7 +141,12 @@ def test_many_small_batches_become_what_each_becomes_alone() -> None:
 def test_small_batches_are_taken_apart_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """One by one, those of one fetch answer took longer than a busy machine gives a lease."""
     calls = []
-    monkeypatch.setattr(provenance, "decode_batches", lambda found: calls.append(len(found)) or decode_batches(found))
+
+    def counted(batches: Sequence[Batch]) -> RecordColumns:
+        calls.append(len(batches))
+        return decode_batches(batches)
+
+    monkeypatch.setattr(provenance, "decode_batches", counted)
     items = [item for item in small_batches(600) if item.path != Path.SKIP]
     HERE.stamped(items)
     assert sum(calls) == len(items)
