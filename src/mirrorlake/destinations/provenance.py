@@ -6,7 +6,7 @@ sides and on records that have them: so they may be switched on or off at any ti
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,12 @@ KEYS = (CLUSTER_ID, TOPIC, PARTITION, OFFSET)
 STAMPED_REASON = "provenance"
 """For the counters: why a batch is made anew."""
 
+SMALL_BYTES_MAX = 4096
+"""Batches up to this size are taken apart together: what that costs each by itself is as much as forty records."""
+
+TOGETHER_BYTES_MAX = 64 * 1024
+"""Of all batches that are taken apart together, compressed as they came: what they hold lies in memory at a time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
@@ -48,17 +54,30 @@ class Provenance:
 
         A batch that cannot be taken apart is left as it is, to be taken apart, and said, when it is its turn.
         """
-        return [self._stamped(item) for item in items]
+        return [found for together in _together(items) for found in self._stamped_together(together)]
+
+    def _stamped_together(self, items: Sequence[ClassifiedBatch]) -> list[ClassifiedBatch]:
+        """Returns small batches as they would be one by one, whose records are found and stamped in one go."""
+        if len(items) == 1:
+            return [self._stamped(items[0])]
+        try:
+            records = self.added_to(decode_batches([item.batch for item in items]))
+        except (CorruptBatchError, BatchTooLargeError):
+            return [self._stamped(item) for item in items]
+        ends = [item.batch.header.next_offset for item in items]
+        rows = [0, *np.searchsorted(records.offsets, ends).tolist()]
+        return [
+            _made(item, records.slice(start, stop))
+            for item, start, stop in zip(items, rows[:-1], rows[1:], strict=True)
+        ]
 
     def _stamped(self, item: ClassifiedBatch) -> ClassifiedBatch:
         if item.path == Path.SKIP:
             return item
         with contextlib.suppress(CorruptBatchError, BatchTooLargeError):
             batch = as_v2(item.batch) if item.batch.header.magic < 2 else item.batch
-            records = decode_batches([batch])
-            if len(records):
-                made = made_of(batch, self.added_to(records)).batch
-                return ClassifiedBatch(batch=made, path=Path.RECORDS, reason=STAMPED_REASON)
+            if len(records := decode_batches([batch])):
+                return _made(replace(item, batch=batch), self.added_to(records))
         return replace(item, path=Path.RECORDS)
 
     def added_to(self, records: RecordColumns) -> RecordColumns:
@@ -124,6 +143,33 @@ class Provenance:
     @property
     def _constants(self) -> tuple[bytes | None, ...]:
         return (self.cluster_id.encode() or None, self.topic.encode(), b"%d" % self.partition)
+
+
+def _together(items: Sequence[ClassifiedBatch]) -> Iterator[list[ClassifiedBatch]]:
+    """Yields all items in order: small batches with records, whose offsets grow, several at a time; others alone."""
+    run: list[ClassifiedBatch] = []
+    run_bytes = 0
+    for item in items:
+        header = item.batch.header
+        is_small = item.path != Path.SKIP and header.magic >= 2 and header.batch_bytes <= SMALL_BYTES_MAX
+        follows = not run or header.base_offset >= run[-1].batch.header.next_offset
+        if run and not (is_small and follows and run_bytes + header.batch_bytes <= TOGETHER_BYTES_MAX):
+            yield run
+            run, run_bytes = [], 0
+        if is_small:
+            run.append(item)
+            run_bytes += header.batch_bytes
+        else:
+            yield [item]
+    if run:
+        yield run
+
+
+def _made(item: ClassifiedBatch, records: RecordColumns) -> ClassifiedBatch:
+    """Returns the item as a batch of these records; one that has none is taken apart when it is its turn."""
+    if not len(records):
+        return replace(item, path=Path.RECORDS)
+    return ClassifiedBatch(batch=made_of(item.batch, records).batch, path=Path.RECORDS, reason=STAMPED_REASON)
 
 
 def _starts(headers: pa.ListArray) -> npt.NDArray[np.int64]:

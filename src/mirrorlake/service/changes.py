@@ -52,7 +52,8 @@ def find_changes(
 
     What is served goes on whatever this look found wrong: its leases find out, and say so of what it concerns. But for
     what no lease can see: records that go round in a circle, and another number of partitions at the destination.
-    A partition that is to begin is not passed by because others of its topic are served, while it is waited for.
+    A partition that is to begin is not passed by because others of its topic are served, while it is waited for. Nor is
+    one that is refused for good: no lease of it finds that out, so it would be nowhere, neither copied nor parked.
 
     Args:
         targets: as just found.
@@ -83,7 +84,8 @@ def find_changes(
             explained.append((before, target.error))
         if before is not None and not before.is_parked and isinstance(target.error, _STOPPING):
             stopped.append((before, target.error))
-        is_passed_by = of_topic and not (before is None and _is_waited_for(target, group, waiting))
+        is_new = before is None and (_is_waited_for(target, group, waiting) or _is_refused(target))
+        is_passed_by = of_topic and not is_new
         if target.error is not None and (is_passed_by or _is_to_be_asked_again(target, group, waiting)):
             continue
         if before is None:
@@ -133,6 +135,11 @@ def _is_to_be_asked_again(target: Target, group: Group, waiting: Collection[Grou
 def _is_waited_for(target: Target, group: Group, waiting: Collection[Group]) -> bool:
     """Tells whether a partition is still to begin, beside others of its topic: who waits for it must not forget it."""
     return target.source.partition != UNKNOWN_PARTITION and group in waiting
+
+
+def _is_refused(target: Target) -> bool:
+    """Tells whether a partition that is there cannot be copied: as a partition was added that a route's topic lacks."""
+    return target.source.partition != UNKNOWN_PARTITION and isinstance(target.error, PermanentError)
 
 
 def _is_recreated(state: PartitionState, target: Target) -> bool:

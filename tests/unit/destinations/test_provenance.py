@@ -1,16 +1,19 @@
 """Headers that say where a record came from: added behind all others, and set aside where they are right alone."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirrorlake.destinations import provenance
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.destinations.provenance import Provenance
 from mirrorlake.destinations.transform import Transform
 from mirrorlake.kafka.records.batches import COMPACTED, CONTROL, DENSE, OLD_FORMAT, Batch, Codec, Path
 from mirrorlake.kafka.records.codec import decode_batches, encode_batch
+from mirrorlake.kafka.records.columns import RecordColumns
 from unit.kafka.records.record_samples import (
     Sample,
     any_keys,
@@ -108,6 +111,46 @@ def test_a_batch_is_made_anew_at_its_offsets_in_its_compression(samples: list[Sa
     assert found.batch.header.codec == codec
     assert samples_of(decode_batches([found.batch])) == [with_headers(each) for each in samples]
     assert bytes(batch.view) == before, "another destination may be given the same"
+
+
+def small_batches(count: int) -> list[ClassifiedBatch]:
+    """Batches of a record each, every ninth of three with a hole, and every seventh the marker of a transaction."""
+    items, offset = [], 5
+    for number in range(count):
+        offsets = [offset, offset + 1, offset + 5] if number % 9 == 0 else [offset]
+        samples = [Sample(each, value=b"%d" % each, headers=((b"a", None),) * (number % 3)) for each in offsets]
+        codec = list(Codec)[number % len(Codec)]
+        batch = only_batch(encode_batch(columns_of(samples), codec=codec, base_offset=offset))
+        found = CONTROL if number % 7 == 6 else DENSE
+        items.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
+        offset = batch.header.next_offset + number % 2
+    return items
+
+
+def test_many_small_batches_become_what_each_becomes_alone() -> None:
+    items = small_batches(60)
+    broken = bytearray(items[20].batch.view)
+    broken[-1] ^= 0xFF
+    items[20] = replace(items[20], batch=only_batch(broken))
+    alone = [HERE.stamped([item])[0] for item in items]
+    assert [(bytes(each.batch.view), each.path, each.reason) for each in HERE.stamped(items)] == [
+        (bytes(each.batch.view), each.path, each.reason) for each in alone
+    ]
+
+
+def test_small_batches_are_taken_apart_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one, those of one fetch answer took longer than a busy machine gives a lease."""
+    calls = []
+
+    def counted(batches: Sequence[Batch]) -> RecordColumns:
+        calls.append(len(batches))
+        return decode_batches(batches)
+
+    monkeypatch.setattr(provenance, "decode_batches", counted)
+    items = [item for item in small_batches(600) if item.path != Path.SKIP]
+    HERE.stamped(items)
+    assert sum(calls) == len(items)
+    assert len(calls) < 5
 
 
 @pytest.mark.parametrize("name", ["v0", "v1"])

@@ -71,6 +71,18 @@ def test_a_partition_that_was_added_begins_and_the_others_go_on() -> None:
     assert ([t.source.partition for t in changes.fresh], changes.retired) == ([1], [])
 
 
+def test_a_partition_that_was_added_and_is_refused_says_so_and_one_nobody_could_ask_for_does_not() -> None:
+    refused = target(1, error=PartitionCountError("no partition of its number in the topic of a route"))
+    changes = find_changes([target(0), refused], [served(target(0))])
+    assert (changes.fresh, changes.retired) == ([refused], [])
+    assert find_changes([target(0), refused], [served(target(0)), served(refused)]).fresh == []
+    cured = find_changes([target(0), target(1)], [served(target(0)), served(refused)])
+    assert [each.source.partition for each in cured.fresh] == [1]
+    silent = target(1, error=BrokerUnreachableError("no answer"))
+    gone = target(UNKNOWN_PARTITION, error=TopicMissingError("gone"))
+    assert find_changes([target(0), silent, gone], [served(target(0))]).fresh == []
+
+
 def test_a_topic_that_was_missing_begins_in_place_of_what_said_so() -> None:
     missing = target(UNKNOWN_PARTITION, topic_id="", error=TopicMissingError("no such topic"))
     before = served(missing)
