@@ -58,8 +58,7 @@ class DestinationWork(ABC):
     """True where what is written is the latest record of every key, and not every record."""
 
     needs_whole_shard: ClassVar[bool] = False
-    """True where all partitions of the shard that are in leases at a time must be in one lease, and are handed over to
-    the next one together."""
+    """True where all partitions of the shard that were in a lease are handed over to the next one together."""
 
     seconds_past_sends: ClassVar[float] = 0.0
     """How much longer than the last send of its lease this may take."""

@@ -74,14 +74,15 @@ def choose(
     own: list[Chosen] = []
     others: list[Chosen] = []
     free = [state for state in states if not state.is_leased]
-    # A shard that has just moved here may still be in its old lane's lease: two of them would fence one another.
-    busy = {state.shard for state in states if state.is_leased and state.work.needs_whole_shard} if free else set()
+    # A shard that has just moved here may still be in its old lane's lease. Two of them would write under one identity:
+    # one would fence the other, or end the transaction in which that fills a gap.
+    busy = {state.shard for state in states if state.is_leased and state.is_live} if free else set()
     for state in free:
         if not _may_be_leased(state) or phase.is_backing_off(state, now_seconds):
             continue
         is_own = lane_of[state.shard] == lane
         if state.is_live:
-            if is_own and phase.wants_live(state) and not (state.work.needs_whole_shard and state.shard in busy):
+            if is_own and phase.wants_live(state) and state.shard not in busy:
                 live.append((state, None))
             continue
         if state.position is not None and not phase.is_stopping and state.mirror in held_back:

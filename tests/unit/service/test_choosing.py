@@ -81,11 +81,30 @@ def test_a_mirror_that_is_held_back_has_no_segment_cut_but_at_a_stop(phase: Phas
     assert [f"{state.destination}-{state.source.partition}" for state, _ in found] == expected
 
 
-def test_a_shard_that_must_be_whole_is_begun_by_one_lane_at_a_time() -> None:
-    leased, rest = mapped(0), mapped(1)
+def of_shard(make: Callable[[int], PartitionState], *partitions: int) -> list[PartitionState]:
+    states = [make(partition) for partition in partitions]
+    for state in states:
+        state.shard = "m.7"
+    return states
+
+
+@pytest.mark.parametrize("make", [kafka_state, mapped])
+def test_copies_of_a_shard_are_begun_by_one_lane_at_a_time_as_they_share_an_identity(
+    make: Callable[[int], PartitionState],
+) -> None:
+    leased, rest = of_shard(make, 0, 1)
+    other = make(2)
     leased.is_leased = True
-    assert leased.shard == rest.shard
-    assert chosen([leased, rest]) == []
+    assert chosen([leased, rest, other]) == ["west-2"]
+    leased.is_leased = False
+    assert chosen([leased, rest, other]) == ["west-0", "west-1", "west-2"]
+
+
+def test_segments_of_a_shard_are_cut_by_several_lanes_and_hold_up_no_copy() -> None:
+    cutting, due = of_shard(waiting, 0, 1)
+    (copied,) = of_shard(kafka_state, 2)
+    cutting.is_leased = True
+    assert chosen([cutting, due, copied]) == ["west-2", "lake-1"]
 
 
 @pytest.mark.parametrize(
