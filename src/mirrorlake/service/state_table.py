@@ -462,15 +462,27 @@ class StateTable:
 
         A row with an error counts too, as its source may have failed and not the shard. Where rows differ or are
         missing there is no hand-off, for partitions that were not in the lease neither.
+
+        Of other shards too nothing is left by a lease that brought no row back: its worker may be at work still under
+        the identity that a partition which was not in the lease was handed by the one before.
         """
         left: dict[tuple[str, str], list[ProducerHandOff | None]] = defaultdict(list)
+        lost: set[tuple[str, str]] = set()
         for state in leased:
+            shard = (state.shard, state.work.cluster_name)
+            row = rows.get(key_of(state))
             if state.work.needs_whole_shard:
-                row = rows.get(key_of(state))
-                left[state.shard, state.work.cluster_name].append(row.hand_off if row is not None else None)
+                left[shard].append(row.hand_off if row is not None else None)
+            elif state.is_live and row is None:
+                lost.add(shard)
+        if not left and not lost:
+            return
         for state in self._states:
-            if state.work.needs_whole_shard and (found := left.get((state.shard, state.work.cluster_name))):
+            shard = (state.shard, state.work.cluster_name)
+            if state.work.needs_whole_shard and (found := left.get(shard)):
                 state.hand_off = found[0] if all(each == found[0] for each in found) else None
+            elif state.is_live and shard in lost:
+                state.hand_off = None
 
 
 def key_of(state: PartitionState) -> RowKey:

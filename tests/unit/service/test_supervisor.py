@@ -623,6 +623,19 @@ def test_the_hand_off_of_a_lease_reaches_the_next_whatever_its_source_did_and_no
     assert hand_off == [None, left, None, left, left, None]
 
 
+def test_a_lost_lease_leaves_no_identity_to_partitions_of_its_shard_that_were_not_in_it() -> None:
+    left = ProducerHandOff(identity=ProducerIdentity(producer_id=5, producer_epoch=1))
+    in_it, paused, of_another_shard = (kafka_state(number) for number in range(3))
+    in_it.shard = paused.shard = "m.7"
+    bench = Bench(in_it, paused, of_another_shard, lanes=1)
+    bench.end(0, found(bench, 0)[0], *(replace(row(state, 1), hand_off=left) for state in bench.states))
+    paused.is_paused = True
+    lease, plan = found(bench, 0)
+    assert len(plan.partitions) == 2
+    bench.end(0, lease, replace(row(of_another_shard, 1), hand_off=left))  # its worker may be at work for the others
+    assert [state.hand_off for state in bench.states] == [None, None, left]
+
+
 def test_no_gap_is_filled_while_a_lease_that_brought_nothing_back_may_still_be_at_work() -> None:
     bench = Bench(kafka_state(0))
     lease, plan = found(bench, 0)
