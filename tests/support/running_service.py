@@ -36,11 +36,11 @@ class ClosingEngine(InProcessEngine):
 class RunningService:
     """The service of a configuration file, from the beginning of a block to its end. It hears no signals."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, engine: type[ClosingEngine] = ClosingEngine) -> None:
         def read() -> Any:
             return load_configuration(path, environ={})
 
-        self.service = Service(read(), RunOptions(engine=ClosingEngine), reread=read)
+        self.service = Service(read(), RunOptions(engine=engine), reread=read)
         self._codes: list[int] = []
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
 
