@@ -17,6 +17,9 @@ GOES_ON_AFTER = 0.75
 """The part of its live time after which a lease is allowed to go on: what is left is for its worker to ask whether
 everything is as it was left, a second or two of a thousand partitions on a busy machine."""
 
+GOES_ON_SECONDS_MIN = 2.0
+"""So much of its live time is left then at least, where leases are short: driver and worker look twice a second each."""
+
 LIVE_TIMES_MAX = 15
 """So many live times a lease is live in all, five minutes by default. What a lease tells at its end alone, how old
 records were and by which way they went, is not seen earlier."""
@@ -77,7 +80,8 @@ class RunningLease:
 
     def is_time(self, now: float) -> bool:
         """Returns whether it should be said now whether it goes on."""
-        if self.standing is None or now < self.since + GOES_ON_AFTER * self.live_seconds:
+        after_seconds = min(GOES_ON_AFTER * self.live_seconds, self.live_seconds - GOES_ON_SECONDS_MIN)
+        if self.standing is None or now < self.since + after_seconds:
             return False
         return now + self.live_seconds <= self.began + LIVE_TIMES_MAX * self.live_seconds
 
