@@ -18,7 +18,7 @@ GOES_ON_AFTER = 0.75
 everything is as it was left, a second or two of a thousand partitions on a busy machine."""
 
 GOES_ON_SECONDS_MIN = 2.0
-"""So much of its live time is left then at least, where leases are short: driver and worker look twice a second each."""
+"""So much of its live time is left then at least, where leases are short: driver and worker look twice a second."""
 
 LIVE_TIMES_MAX = 15
 """So many live times a lease is live in all, five minutes by default. What a lease tells at its end alone, how old
