@@ -327,14 +327,20 @@ class Supervisor:
                 return None
             live_seconds = self._begin_times.live_seconds(lane_index, self._live_seconds(chosen))
             standing = self._lasting(chosen, now, live_seconds=live_seconds)
-            plan = self._plan(lane_index, chosen, live_seconds=live_seconds, may_go_on=standing is not None)
+            begin_seconds = self._begin_times.begin_seconds(lane_index)
+            plan = self._plan(
+                lane_index,
+                chosen,
+                begin_seconds=begin_seconds,
+                live_seconds=live_seconds,
+                may_go_on=standing is not None,
+            )
             lease = Lease(
                 work=WORK,
                 plan=plan_bytes(plan),
                 description=description_of(plan, lane_index),
                 seconds=plan.hard_seconds,
             )
-            begin_seconds = self._begin_times.begin_seconds(lane_index)
             # The reading from which its worker counts: this process may have been stopped since the one above.
             planned = plan.begins_by.elapsed_seconds - begin_seconds
             self._running[lease.plan] = RunningLease(
@@ -457,7 +463,9 @@ class Supervisor:
             return None
         return Standing(state.work, state.size_limit, self._holding_of(state, written))
 
-    def _plan(self, lane: int, chosen: Sequence[Chosen], *, live_seconds: float, may_go_on: bool) -> LeasePlan:
+    def _plan(
+        self, lane: int, chosen: Sequence[Chosen], *, begin_seconds: float, live_seconds: float, may_go_on: bool
+    ) -> LeasePlan:
         self._leases += 1
         return plan_of(
             chosen,
@@ -467,7 +475,7 @@ class Supervisor:
             limits=self._limits,
             sources=self._table.sources,
             orders=self._orders,
-            begins_by=Moment.of(self._clock, in_seconds=self._begin_times.begin_seconds(lane)),
+            begins_by=Moment.of(self._clock, in_seconds=begin_seconds),
             recall_file=self._lease_files.recall_file_of(self._leases),
             progress_file=self._lease_files.progress_file_of(self._leases),
             renewal_file=self._lease_files.renewal_file_of(self._leases) if may_go_on else "",

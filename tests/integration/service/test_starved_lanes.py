@@ -1,8 +1,8 @@
 """Leases that take longer to reach their workers than they may, as on a machine with too little CPU."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,19 +22,9 @@ RECORDS = 20
 class LateEngine(ClosingEngine):
     """Leases reach their workers a second and a half after the moment by which they were to begin."""
 
-    def run_lease(
-        self,
-        work: str,
-        plan: bytes,
-        *,
-        description: str,
-        seconds_max: float | None = None,
-        seconds_more: Callable[[], float] = float,
-    ) -> list[LeaseRow]:
+    def run_lease(self, *order: Any, **how: Any) -> list[LeaseRow]:
         time.sleep(BEGIN_SECONDS_MAX + 1.5)
-        return super().run_lease(
-            work, plan, description=description, seconds_max=seconds_max, seconds_more=seconds_more
-        )
+        return super().run_lease(*order, **how)
 
 
 def test_mirrors_of_every_form_are_copied_though_each_of_their_leases_comes_late(

@@ -1083,9 +1083,7 @@ def test_a_lane_whose_lease_came_late_gives_the_next_one_longer_to_begin_and_is_
     ends: list[float] = []
     for error in (None, LeaseLateError("too late"), LeaseLateError("too late"), None):
         bench.clock.advance(600)
-        found = bench.next(0)
-        assert found is not None
-        lease, plan = found
+        lease, plan = found(bench, 0)
         begins.append(plan.begins_by.elapsed_seconds - bench.clock.elapsed_seconds())
         ends.append(begins[-1] + plan.send_seconds)
         bench.end(0, lease, row(state, None if error else 10, error, end=10))
@@ -1109,8 +1107,6 @@ def test_what_a_lost_lease_may_still_write_is_reckoned_from_the_reading_its_work
     bench = Bench(state, lanes=1)
     bench.observe(p0=10)
     bench.supervisor._clock = ClockOfAStarvedProcess()
-    found = bench.next(0)
-    assert found is not None
-    lease, plan = found
+    lease, plan = found(bench, 0)
     bench.supervisor.lease_ended(0, lease, OutcomeUnknownError("its worker is gone"))
     assert state.unknown_until_seconds >= plan.begins_by.elapsed_seconds + plan.send_seconds
