@@ -15,8 +15,9 @@ import pytest
 
 from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.destinations.preserve.work import PreserveWork
+from mirrorlake.destinations.round_trips import REQUESTS_MAX
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import OutcomeUnknownError
+from mirrorlake.errors import OutcomeUnknownError, PositionMovedError
 from mirrorlake.mirror.lease_worker import Worker
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import GapFill, TopicPartition
@@ -251,3 +252,33 @@ def test_a_batch_that_arrives_behind_the_look_of_the_next_lease_is_known_to_the_
     assert "may have given the record at offset 0 its own time; it is looked at" in str(rows[1].error)
     assert rows[2].position == 10
     assert assert_equal_in_kafka(source, proxy.address, topic_name) == 10
+
+
+@pytest.mark.slow
+def test_twenty_batches_that_arrive_behind_the_look_of_the_next_lease_are_taken_once(lossy: Lossy) -> None:
+    """A broker knows the last five batches again; the one of the next lease comes after twenty, and is out of order."""
+    lossy.write(20)
+    lossy.copy()
+    before = lossy.written
+    lossy.write(300)
+    rows: list[LeaseRow] = []
+    late = lossy.proxy.hold(PRODUCE, after_requests=2)  # the first goes alone
+    rows += lossy.worker.run(lossy.plan(1.5))
+    late.await_arrival(1.0)
+    following = lossy.proxy.hold(PRODUCE)
+    plan = lossy.plan(20.0)
+    thread = threading.Thread(target=lambda: rows.extend(lossy.worker.run(plan)))
+    thread.start()
+    following.await_arrival(20.0)
+    late.release()
+    sent_late_end = before + 10 * (1 + REQUESTS_MAX)
+    wait_until(lambda: log_end(lossy.proxy.address, lossy.topic) >= sent_late_end, "the late batches")
+    assert log_end(lossy.proxy.address, lossy.topic) == sent_late_end
+    following.release()
+    thread.join(60)
+    rows += lossy.worker.run(plan)
+
+    assert [type(row.error) for row in rows] == [OutcomeUnknownError, PositionMovedError, NoneType]
+    assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in str(rows[1].error)
+    assert rows[2].position == lossy.written
+    lossy.assert_equal()

@@ -221,11 +221,19 @@ class Proxy:
                     if order.kind is _Kind.CUT_ANSWER:
                         pair.lost_correlation = struct.unpack_from(">i", body)[0]
                 self._send(pair.broker, head + body)
+            if head is None:
+                # The client has gone: the broker reads what it sent, and hangs up then.
+                pair.broker.shutdown(socket.SHUT_WR)
+                return
+        self._end(pair)
+
+    def _end(self, pair: "_Pair") -> None:
         with self._lock:
             self._pairs.discard(pair)
         pair.close()
 
     def _pass_answers(self, pair: "_Pair") -> None:
+        is_client_gone = False
         with contextlib.suppress(OSError):
             while (head := _read_exactly(pair.broker, _HEAD_BYTES)) is not None:
                 size, correlation = struct.unpack(">ii", head)
@@ -238,9 +246,13 @@ class Proxy:
                 delay = self.answer_delay_seconds + random.uniform(0.0, self.answer_jitter_seconds)
                 if delay:
                     time.sleep(delay)
-                self._send(pair.client, head + body)
+                if not is_client_gone:
+                    try:
+                        self._send(pair.client, head + body)
+                    except OSError:
+                        is_client_gone = True  # what it has sent goes on to the broker all the same
         if not pair.is_silent:
-            pair.close()
+            self._end(pair)
 
     def _send(self, sock: socket.socket, data: bytes) -> None:
         if not self.bytes_per_second:

@@ -12,19 +12,19 @@ from typing import Protocol
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.interface import PinnedFrame
-from mirrorlake.destinations.round_trips import coalesced_bytes
+from mirrorlake.destinations.round_trips import SendWindow, coalesced_bytes
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.connection import Connection
 from mirrorlake.kafka.records.batches import BatchHeader, Codec
 from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
 from mirrorlake.kafka.wire.frame import Frame
-from mirrorlake.kafka.wire.produce import ProducedPartition, decode_produce, encode_produce
-
-REQUESTS_IN_FLIGHT_MAX = 5
-"""A broker remembers the last five batches of a producer, so only five can be told from duplicates."""
+from mirrorlake.kafka.wire.produce import ProducedPartition, answer_bytes_min, decode_produce, encode_produce
 
 REQUEST_BYTES_MAX = 8 << 20
 """Far below a broker's ``socket.request.max.bytes`` (100 MiB), and small enough to leave the cache in order."""
+
+GATHER_SECONDS_MAX = 0.2
+"""So long answers may gather unread: where the broker is slow with one, those before it are not to wait for it."""
 
 _NO_DATA = memoryview(b"")
 
@@ -119,15 +119,23 @@ class AppendChannel:
         self._timeout = timeout_seconds
         self._ready: deque[Appender] = deque()
         self._is_ready: set[int] = set()
-        self._in_flight = 0
+        self._window = SendWindow()
+        self._gather_timer: asyncio.TimerHandle | None = None
+        self._shut_seconds = 0.0
         self._in_flight_bytes = in_flight_bytes or BytesInFlight()
         self._round_trip_seconds = float("inf")
         self._pump_is_due = False
+        connection.wake_after(lambda: self._window.awaited_bytes)
 
     @property
     def is_closed(self) -> bool:
         """True once the connection is gone; the channel is then of no more use."""
         return self._connection.closed
+
+    @property
+    def is_full(self) -> bool:
+        """True where it takes nothing until more of what is under way is answered."""
+        return not self._window.takes_more
 
     def coalesced_bytes(self, codec: Codec, *, batch_bytes_max: int) -> int:
         """Returns up to which size an appender that waits for answers should coalesce; see ``round_trips.py``."""
@@ -150,17 +158,44 @@ class AppendChannel:
         # One turn later, so that the partitions of one fetch answer share a request.
         if not self._pump_is_due:
             self._pump_is_due = True
-            asyncio.get_running_loop().call_soon(self._pump)
+            asyncio.get_running_loop().call_soon(self._begin_pump)
 
     def close(self) -> None:
         """Closes the connection; whatever was outstanding is reported as lost."""
         self._connection.close("the lease ended")
 
-    def _pump(self) -> None:
+    def _begin_pump(self) -> None:
         self._pump_is_due = False
-        while self._in_flight < REQUESTS_IN_FLIGHT_MAX and self._ready:
-            for appends in _by_transaction(self._collect()):
-                self._send(appends)
+        self._pump()
+        self._connection.set_wake()
+
+    def _pump(self) -> None:
+        """Sends what is ready as far as the window takes it, with one system call where the socket takes that."""
+        if not self._ready or not self._window.takes_more:
+            return
+        self._connection.hold()
+        try:
+            while self._ready and self._window.takes_more:
+                for appends in _by_transaction(self._collect()):
+                    self._send(appends)
+        finally:
+            self._connection.flush()
+        if self._window.is_shut:
+            self._shut_seconds = self._clock.elapsed_seconds()
+            if self._gather_timer is None:
+                self._gather_timer = asyncio.get_running_loop().call_later(GATHER_SECONDS_MAX, self._look_at_window)
+
+    def _look_at_window(self) -> None:
+        """Opens a window that was shut for too long. One timer, set anew when it fires: it is shut again and again."""
+        self._gather_timer = None
+        if not self._window.is_shut or self._connection.closed:
+            return
+        left_seconds = self._shut_seconds + GATHER_SECONDS_MAX - self._clock.elapsed_seconds()
+        if left_seconds > 0:
+            self._gather_timer = asyncio.get_running_loop().call_later(left_seconds, self._look_at_window)
+            return
+        self._window.open()
+        self._begin_pump()
 
     def _collect(self) -> list[tuple[Appender, Append]]:
         """Takes the head of each ready partition, once around, up to the request size."""
@@ -203,7 +238,7 @@ class AppendChannel:
         except MirrorlakeError as error:
             self._lose(appends, _as_unknown(error))
             return
-        self._in_flight += 1
+        self._window.sent(request.size_bytes, answer_bytes_min([appender.topic for appender, _ in appends]))
         self._in_flight_bytes.now += request.size_bytes
 
     def _taken(self, request: "_Request", frame: Frame) -> None:
@@ -235,7 +270,7 @@ class AppendChannel:
         self._lose(request.appends, _as_unknown(error))
 
     def _ended(self, request: "_Request") -> None:
-        self._in_flight -= 1
+        self._window.answered()
         self._in_flight_bytes.now -= request.size_bytes
 
     @staticmethod

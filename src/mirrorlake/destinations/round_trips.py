@@ -1,11 +1,29 @@
-"""Whether a partition waits for round trips to its broker rather than for bytes, and what larger batches gain. Pure.
+"""How much is under way to a broker at once, when the next requests go, and what larger batches gain. Pure.
 
-A partition has five batches in flight at most, so that over a long way it moves by five batches a round trip, while its
-worker has nothing to do. Batches in a row go on as one then, whatever their size, for as long as a worker takes their
-records over faster than what is in flight moves anyway.
+A producer that sends again by itself may have five batches of a partition under way: a broker knows the last five again
+(``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``). Nothing of ours is sent again unless the destination was read before,
+first the producer's last sequence and then the log end; and a broker takes a batch only if it continues the producer's
+sequence (``ProducerAppendInfo.checkSequence``), or has nothing of it left. So more may be under way.
+What comes late of a killed writer is taken at its place; a batch of ours that is there already is known again, or out
+of sequence where more than five followed it, and the destination is read once more. See
+docs/decisions/0328-twenty-requests-and-answers-that-gather.md.
+
+A partition has some batches in flight at most, so that over a long way it moves by those a round trip,
+while its worker has nothing to do. Batches in a row go on as one then, whatever their size, for as long as a worker
+takes their records over faster than what is in flight moves anyway.
 """
 
+from collections import deque
+from itertools import islice
+from typing import Final
+
 from mirrorlake.kafka.records.batches import Codec
+
+REQUESTS_MAX: Final = 20
+"""Requests under way on a connection, and batches of one partition."""
+LARGE_REQUESTS_MAX: Final = 5
+"""The same where they hold ``LARGE_BYTES_MIN`` together: over a slow line each waits for the bytes of those before."""
+LARGE_BYTES_MIN: Final = 4 << 20
 
 ROUND_TRIP_SECONDS_MIN = 0.008
 """Nearer brokers answer as late when they are busy, or we are; batches of 128 KiB go there at 80 MB/s a partition."""
@@ -22,6 +40,69 @@ TAKEN_OVER_BYTES_PER_SECOND = {
 }
 """Bytes, as they are stored, of batches of 128 KiB whose records one core takes over into one of seven times the size;
 measured, see docs/decisions/0178-far-destinations-get-larger-batches.md."""
+
+
+class SendWindow:
+    """The requests of one connection that were sent and are not answered, oldest first.
+
+    Until it is full a request goes as soon as there is one. A full window is shut until three fifths of its requests
+    are answered, and then takes as many at once: to be woken for each answer, and to send one request for it, costs
+    more than the bytes do. Where five fill it, the bytes cost more, and it takes one for each answer.
+    """
+
+    __slots__ = ("_answer_bytes", "_is_shut", "_opens_at", "_size_bytes", "in_flight_bytes")
+
+    def __init__(self) -> None:
+        self._size_bytes: deque[int] = deque()
+        self._answer_bytes: deque[int] = deque()
+        self.in_flight_bytes = 0
+        self._is_shut = False
+        self._opens_at = 0
+
+    def __len__(self) -> int:
+        return len(self._size_bytes)
+
+    @property
+    def is_shut(self) -> bool:
+        """True from when it was full until enough is answered, or ``open`` is called."""
+        return self._is_shut
+
+    @property
+    def takes_more(self) -> bool:
+        """True where a request may be sent now."""
+        return not self._is_shut and not self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        requests = len(self._size_bytes)
+        return requests >= REQUESTS_MAX or (requests >= LARGE_REQUESTS_MAX and self.in_flight_bytes >= LARGE_BYTES_MIN)
+
+    @property
+    def awaited_bytes(self) -> int:
+        """At least so many bytes of answers come before it opens; 1 where it is not shut."""
+        if not self._is_shut:
+            return 1
+        return sum(islice(self._answer_bytes, len(self._answer_bytes) - self._opens_at))
+
+    def sent(self, size_bytes: int, answer_bytes_min: int) -> None:
+        """Takes in a request: bytes of its batches, and the fewest bytes in which it can be answered."""
+        self._size_bytes.append(size_bytes)
+        self._answer_bytes.append(answer_bytes_min)
+        self.in_flight_bytes += size_bytes
+        if self._is_full and len(self._size_bytes) > LARGE_REQUESTS_MAX:
+            self._is_shut = True
+            self._opens_at = len(self._size_bytes) * 2 // 5
+
+    def answered(self) -> None:
+        """Takes out the oldest request, which is answered, or never will be."""
+        self.in_flight_bytes -= self._size_bytes.popleft()
+        self._answer_bytes.popleft()
+        if len(self._size_bytes) <= self._opens_at:
+            self._is_shut = False
+
+    def open(self) -> None:
+        """Opens it before enough is answered: the next answer lets the next request go."""
+        self._is_shut = False
 
 
 def coalesced_bytes(codec: Codec, *, round_trip_seconds: float, in_flight_bytes: int, batch_bytes_max: int) -> int:

@@ -13,8 +13,8 @@ from mirrorlake.kafka.wire.fetch import READ_COMMITTED, FetchedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
 
 TAIL_OFFSETS = 64
-"""How far below the position the comparison begins: more than the five batches in flight of a small producer, so that
-a write that displaced ours shows, and still one read."""
+"""How far below the position the comparison begins: more than twenty batches of a record each, as may be in flight, so
+that a write that displaced ours shows, and still one read."""
 
 TAIL_BYTES = 1 << 20
 """What one read asks for; the first batch comes whole, however large."""

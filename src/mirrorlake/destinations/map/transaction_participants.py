@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append, AppendChannel
+from mirrorlake.destinations.append_channel import Append, AppendChannel
 from mirrorlake.destinations.interface import Progress
 from mirrorlake.destinations.letters.dead_letters import Letters
 from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark
@@ -29,6 +29,7 @@ from mirrorlake.destinations.map.offset_map import (
 from mirrorlake.destinations.map.progress import MapPage, MapProgress, PageKey, ProgressKey
 from mirrorlake.destinations.map.settings import Step
 from mirrorlake.destinations.record_clock import is_expected, times_kept, times_replaced
+from mirrorlake.destinations.round_trips import REQUESTS_MAX
 from mirrorlake.destinations.size_limit import refused
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
@@ -273,7 +274,8 @@ class PartitionAppender:
 
     def coalesced_bytes(self, codec: Codec, *, batch_bytes_max: int) -> int:
         """Returns up to which size batches for it should be coalesced: where those before them wait for answers."""
-        if not self.queue or (self._transaction.is_sending and self._in_flight < REQUESTS_IN_FLIGHT_MAX):
+        is_waiting = self._channel.is_full or self._in_flight >= REQUESTS_MAX or not self._transaction.is_sending
+        if not self.queue or not is_waiting:
             return 0
         return self._channel.coalesced_bytes(codec, batch_bytes_max=batch_bytes_max)
 
@@ -298,7 +300,7 @@ class PartitionAppender:
 
     def next_append(self) -> Append | None:
         """Hands out the next batch, addressed, while the transaction takes any."""
-        may_send = self._transaction.is_sending and self.is_added and self._in_flight < REQUESTS_IN_FLIGHT_MAX
+        may_send = self._transaction.is_sending and self.is_added and self._in_flight < REQUESTS_MAX
         if not may_send or not self.queue:
             return None
         self._crash_point(Step.SEND_BATCH)

@@ -3,7 +3,8 @@
 from collections import deque
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.append_channel import REQUESTS_IN_FLIGHT_MAX, Append
+from mirrorlake.destinations.append_channel import Append
+from mirrorlake.destinations.round_trips import REQUESTS_MAX
 from mirrorlake.destinations.transactions.claim import PartitionClaim
 from mirrorlake.kafka.records.batches import Batch, next_sequence, prepare_for_append
 
@@ -60,7 +61,7 @@ class AppendsInFlight:
             oldest = min(oldest, self._appends[0].max_timestamp_ms)
         if oldest < self._clock.now_seconds() * 1000 - STATE_AGE_MS_MAX:
             return 1
-        return REQUESTS_IN_FLIGHT_MAX
+        return REQUESTS_MAX
 
     def put(self, append: Append) -> None:
         """Addresses a batch, which is sent now."""

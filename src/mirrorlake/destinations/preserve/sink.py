@@ -8,7 +8,7 @@ Order of effects for one partition, each step waited for:
    the first batch, are fillers deleted with which the log begins, each of them looked at, up to the source's log start
    (``log_start``);
 3. the first batch alone, until its answer carries the expected base offset;
-4. then up to five batches in flight, one where the partition may have forgotten the producer;
+4. then up to twenty batches in flight (``round_trips.py``), one where the partition may have forgotten the producer;
 5. at a gap: all answers, then the gap is filled, then on from 3 with the claim the filling ended with;
 6. at dead letters, which come before the gaps their records leave: all answers, then they are written, in a transaction
    that also says so (``letter_book``), then on with the gap. What has a letter is read before step 1.
@@ -278,8 +278,10 @@ class PreserveSink(EndlessSink):
     def _coalesced_bytes(self, delivery: Delivery) -> int:
         """Returns up to which size batches are coalesced: where those before them wait for answers alone."""
         head = self._queue.head
-        is_waiting = isinstance(head, Append) and not self._in_flight.has_room_for(head)
-        if not is_waiting or self._channel is None or not delivery.batches or not self._settings.keeps_compression:
+        if not isinstance(head, Append) or self._channel is None or not self._settings.keeps_compression:
+            return 0
+        is_waiting = self._channel.is_full or not self._in_flight.has_room_for(head)
+        if not is_waiting or not delivery.batches:
             return 0
         codec = delivery.batches[0].batch.header.codec
         return self._channel.coalesced_bytes(codec, batch_bytes_max=self._route.split_bytes)

@@ -104,6 +104,7 @@ class Connection:
         )
         self._paused_at = 0.0
         self._wakes_at_bytes = 1
+        self._awaited_bytes: Callable[[], int] | None = None
         self._loop.add_reader(sock, self._on_readable)
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -277,11 +278,33 @@ class Connection:
         else:
             self._put(pending, [header, *body], size + 4)
 
+    def hold(self) -> None:
+        """Sends nothing until `flush`: requests queued in between then go with one system call."""
+        self._outgoing.hold()
+
+    def flush(self) -> None:
+        """Sends what was queued since `hold`."""
+        self._outgoing.flush()
+
     def _put(self, pending: PendingRequest, parts: list[Buffer], size: int) -> None:
         self._pending.put(pending)
         self._outgoing.write(parts, size)
 
     # -- receiving ------------------------------------------------------------------------------------------
+
+    def wake_after(self, awaited_bytes: Callable[[], int]) -> None:
+        """Lets answers gather in the kernel.
+
+        Args:
+            awaited_bytes: returns how many bytes are to be there before they are received; 1 for any. It is asked
+                whenever something was received, and by `set_wake`. More than are to come means that nothing is
+                received, so whoever asks for more than one needs a clock of its own.
+        """
+        self._awaited_bytes = awaited_bytes
+
+    def set_wake(self) -> None:
+        """Asks anew how many bytes are awaited, see `wake_after`; what is there already may be received then."""
+        self._wake_for(self._reader.missing_bytes)
 
     def _on_readable(self) -> None:
         budget = RECEIVE_BYTES_PER_TURN
@@ -319,7 +342,11 @@ class Connection:
         Linux wakes us earlier where its buffers cannot hold that much (``tcp_epollin_ready`` in net/tcp.h), at an error
         and at the end; of other systems we do not know. With TLS it is not known how much is missing on the wire.
         """
-        bytes_min = min(missing_bytes, WAKE_BYTES_MAX) if missing_bytes >= WAKE_BYTES_MIN else 1
+        bytes_min = 1
+        if missing_bytes >= WAKE_BYTES_MIN:
+            bytes_min = min(missing_bytes, WAKE_BYTES_MAX)
+        elif self._awaited_bytes is not None and self._reader.is_between_frames:
+            bytes_min = self._awaited_bytes()
         if bytes_min == self._wakes_at_bytes or self._close_reason is not None:
             return
         if sys.platform != "linux" or isinstance(self._sock, TlsSocket):

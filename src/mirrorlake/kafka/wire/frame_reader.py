@@ -81,6 +81,11 @@ class FrameReader:
         """How much of a frame that did not fit into the head is still to come; 0 between such frames."""
         return 0 if self._frame is None else self._frame_bytes - self._received_bytes
 
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether nothing is held of a frame that is still to come."""
+        return self._frame is None and not self._head_bytes
+
     def room(self) -> memoryview:
         """Returns where the next bytes go; never empty, never beyond the end of a large frame. Good for one filling."""
         if self._frame_view is not None:

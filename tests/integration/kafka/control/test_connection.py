@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -499,6 +500,93 @@ def test_answers_come_at_once_in_whatever_pieces_they_are_sent(
             for waiting, body in zip(answers, bodies, strict=True):
                 with await asyncio.wait_for(waiting, timeout=5) as frame:
                     assert frame.view == body
+            connection.close("the test is over")
+            await hung_up.wait()
+
+    run_async(scenario())
+
+
+def test_requests_that_are_held_go_out_together_when_they_are_flushed(run_async: RunAsync) -> None:
+    received: list[bytes] = []
+    hung_up = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        correlation = (await reader.readexactly(size))[4:8]
+        body = struct.pack(">hihhh", 0, 1, Api.METADATA, 0, 1)
+        writer.write(struct.pack(">i", 4 + len(body)) + correlation + body)
+        while data := await reader.read(1 << 20):
+            received.append(data)
+        writer.close()
+        hung_up.set()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(listen, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            pool = BufferPool(MIB, MIB)
+            connection = await Connection.open("127.0.0.1", port, settings=NOWHERE, buffers=pool)
+            connection.hold()
+            for number in range(3):
+                connection.send(Api.METADATA, 1, (bytes([number]) * 10,), timeout_seconds=10)
+            await asyncio.sleep(0.1)
+            assert received == []
+            connection.flush()
+            connection.flush()  # nothing more
+            await asyncio.sleep(0.1)
+            (data,) = received
+            assert [data.find(bytes([number]) * 10) > 0 for number in range(3)] == [True] * 3
+            connection.send(Api.METADATA, 1, (b"alone",), timeout_seconds=10)
+            await asyncio.sleep(0.1)
+            assert received[1].endswith(b"alone")
+            connection.hold()
+            connection.send(Api.METADATA, 1, (b"never",), timeout_seconds=10)
+            connection.close("the test is over")
+            connection.flush()
+            await asyncio.sleep(0.1)
+            await hung_up.wait()
+            assert b"never" not in b"".join(received)
+
+    run_async(scenario())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a socket tells of so many bytes and not of fewer")
+def test_answers_gather_until_as_many_bytes_are_there_as_are_awaited(run_async: RunAsync) -> None:
+    """Each answer has ten bytes: its size, its correlation id, and two more."""
+    answered, hung_up = asyncio.Event(), asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in range(6):
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            correlation = (await reader.readexactly(size))[4:8]
+            body = struct.pack(">hihhh", 0, 1, Api.METADATA, 0, 1) if number == 0 else b"ab"
+            writer.write(struct.pack(">i", 4 + len(body)) + correlation + body)
+            await writer.drain()
+        answered.set()
+        await reader.read()
+        writer.close()
+        hung_up.set()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            connection = await Connection.open("127.0.0.1", port, settings=NOWHERE, buffers=BufferPool(MIB, MIB))
+            awaited_bytes = 40
+            connection.wake_after(lambda: awaited_bytes)
+            connection.set_wake()
+            answers = [connection.send(Api.METADATA, 1, (), timeout_seconds=10) for _ in range(3)]
+            await asyncio.sleep(0.2)
+            assert [each.done() for each in answers] == [False] * 3, "thirty bytes"
+            answers.append(connection.send(Api.METADATA, 1, (), timeout_seconds=10))
+            await asyncio.wait_for(asyncio.gather(*answers), timeout=5)
+            last = connection.send(Api.METADATA, 1, (), timeout_seconds=10)
+            await answered.wait()
+            await asyncio.sleep(0.2)
+            assert not last.done()
+            awaited_bytes = 1
+            connection.set_wake()  # what is there already is received then
+            await asyncio.wait_for(last, timeout=5)
             connection.close("the test is over")
             await hung_up.wait()
 

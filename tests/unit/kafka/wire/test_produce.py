@@ -12,7 +12,7 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 import mirrorlake.kafka.wire.protocol_classes  # noqa: F401  (imports kafka without its warnings)
 from mirrorlake.errors import CorruptBatchError
-from mirrorlake.kafka.wire.produce import ProducedPartition, decode_produce, encode_produce
+from mirrorlake.kafka.wire.produce import ProducedPartition, answer_bytes_min, decode_produce, encode_produce
 
 TOPIC = ProduceResponse.TopicProduceResponse
 PARTITION = TOPIC.PartitionProduceResponse
@@ -205,3 +205,13 @@ def read_or_refused(body: bytes) -> None:
     except CorruptBatchError:
         return
     assert len(produced) * 38 <= len(body)
+
+
+@pytest.mark.parametrize("topics", [["orders"], ["orders", "orders"], ["orders", "payments", "orders", "x"]], ids=len)
+def test_the_fewest_bytes_of_an_answer_are_those_of_one_without_an_error(topics: list[str]) -> None:
+    numbers = {topic: topics.count(topic) for topic in topics}
+    good = answer(*((topic, [partition(n) for n in range(count)]) for topic, count in numbers.items()))
+    frame_head_bytes = 8  # size and correlation id
+    assert answer_bytes_min(topics) == frame_head_bytes + len(good)
+    refused = answer(*((topic, [partition(n, code=87) for n in range(count)]) for topic, count in numbers.items()))
+    assert answer_bytes_min(topics) <= frame_head_bytes + len(refused)

@@ -31,6 +31,20 @@ class Outgoing:
         self._loop = loop
         self._broken = broken
         self._unsent: deque[Buffer] = deque()
+        self._held: list[Buffer] | None = None
+        self._held_bytes = 0
+
+    def hold(self) -> None:
+        """Sends nothing until `flush`."""
+        if self._held is None:
+            self._held = []
+
+    def flush(self) -> None:
+        """Sends what was written since `hold`, as if it had been written at once. Without `hold` it does nothing."""
+        held, self._held = self._held, None
+        size, self._held_bytes = self._held_bytes, 0
+        if held:
+            self.write(held, size)
 
     def write(self, parts: list[Buffer], size: int) -> None:
         """Sends contiguous pieces behind all before them. They are not copied, and must not change until it is done.
@@ -39,6 +53,10 @@ class Outgoing:
             parts: the pieces.
             size: bytes of all of them.
         """
+        if self._held is not None:
+            self._held += parts
+            self._held_bytes += size
+            return
         if self._unsent:
             self._unsent.extend(parts)
             return
@@ -53,6 +71,7 @@ class Outgoing:
         """Forgets what was not sent; the socket is left to who owns it."""
         self._loop.remove_writer(self._sock)
         self._unsent.clear()
+        self._held, self._held_bytes = None, 0
 
     def _on_writable(self) -> None:
         parts = [self._unsent[i] for i in range(min(PARTS_PER_SEND, len(self._unsent)))]
