@@ -473,6 +473,7 @@ class Connection:
         if self._close_reason is not None:
             return
         self._close_reason = error
+        self._awaited_bytes = None  # whoever gave it holds this connection, and its buffers
         self._pending.stop()
         self._loop.remove_reader(self._sock)
         self._outgoing.close()
