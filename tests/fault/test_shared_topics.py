@@ -9,7 +9,9 @@ import pytest
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from support.copies import assert_equal_in_kafka, create_topic, log_end, source_end, wait_until
 from support.load import Load
+from support.records import simple_records
 from support.service_process import ServiceProcess
+from support.topics import append
 
 pytestmark = pytest.mark.kafka
 
@@ -64,6 +66,9 @@ def test_a_killed_service_of_one_mirror_per_partition_is_gone_on_with_by_the_nex
         service.kill()
         service.assert_nothing_left()
     with run() as service:
+        # Else all may have been there when the first one was killed, and this one is stopped before it has begun.
+        for number in range(PARTITIONS):
+            append(source, topic_name, number, simple_records(10))
         wanted = [source_end(source, topic_name, n) for n in range(PARTITIONS)]
         wait_until(lambda: ends() == wanted or not service.is_running, "the rest", log=service.said)
         service.signal(signal.SIGTERM)
