@@ -34,10 +34,10 @@ KAFKA_DEATHS = [
     (Kafka.SEND_BATCH, 1),  # the first batch, which goes alone
     (Kafka.SEND_BATCH, 2),  # nothing in flight, the claim is proven
     (Kafka.SEND_BATCH, 6),  # four in flight, the fifth on its way
-    (Kafka.SEND_BATCH, 21),  # nineteen in flight, the twentieth on its way
+    (Kafka.SEND_BATCH, 21),  # more than five in flight
     (Kafka.SEND_BATCH, 23),
     (Kafka.TAKE_ANSWER, 1),  # appended, and nobody heard of it
-    (Kafka.TAKE_ANSWER, 2),  # twenty in flight
+    (Kafka.TAKE_ANSWER, 2),  # five in flight
     (Kafka.TAKE_ANSWER, 20),
     (Kafka.TAKE_ANSWER, RECORDS // RECORDS_PER_BATCH),
 ]

@@ -42,7 +42,7 @@ DEATHS = [
     (Step.ADD_PARTITIONS, 2),
     (Step.SEND_BATCH, 1),
     (Step.SEND_BATCH, 6),  # five in flight
-    (Step.SEND_BATCH, 21),  # twenty in flight
+    (Step.SEND_BATCH, 21),  # more than five in flight
     (Step.SEND_BATCH, 23),
     (Step.TAKE_ANSWER, 1),  # appended, and nobody heard of it
     (Step.TAKE_ANSWER, RECORDS // RECORDS_PER_BATCH),

@@ -243,8 +243,7 @@ class AppendChannel:
 
     def _taken(self, request: "_Request", frame: Frame) -> None:
         appends = request.appends
-        self._ended(request)
-        self._round_trip_seconds = min(self._round_trip_seconds, self._clock.elapsed_seconds() - request.sent_seconds)
+        self._round_trip_seconds = min(self._round_trip_seconds, self._ended(request))
         try:
             answers = answers_by_append(decode_produce(frame.view), [appender for appender, _ in appends])
         except MirrorlakeError as broken:
@@ -269,9 +268,12 @@ class AppendChannel:
         self._ended(request)
         self._lose(request.appends, _as_unknown(error))
 
-    def _ended(self, request: "_Request") -> None:
-        self._window.answered()
+    def _ended(self, request: "_Request") -> float:
+        """Takes a request out of what is under way; returns for how many seconds it was."""
+        after_seconds = self._clock.elapsed_seconds() - request.sent_seconds
+        self._window.answered(after_seconds)
         self._in_flight_bytes.now -= request.size_bytes
+        return after_seconds
 
     @staticmethod
     def _lose(appends: list[tuple[Appender, Append]], error: MirrorlakeError) -> None:

@@ -24,6 +24,10 @@ REQUESTS_MAX: Final = 20
 LARGE_REQUESTS_MAX: Final = 5
 """The same where they hold ``LARGE_BYTES_MIN`` together: over a slow line each waits for the bytes of those before."""
 LARGE_BYTES_MIN: Final = 4 << 20
+REQUESTS_MIN: Final = 5
+"""So many may be under way at first, and where answers are slow: all that comes later waits for what is in a slow line."""
+SLOW_ANSWER_SECONDS: Final = 0.25
+"""An answer that came later was slow. Longer than answers gather, see ``append_channel.py``."""
 
 ROUND_TRIP_SECONDS_MIN = 0.008
 """Nearer brokers answer as late when they are busy, or we are; batches of 128 KiB go there at 80 MB/s a partition."""
@@ -48,9 +52,13 @@ class SendWindow:
     Until it is full a request goes as soon as there is one. A full window is shut until three fifths of its requests
     are answered, and then takes as many at once: to be woken for each answer, and to send one request for it, costs
     more than the bytes do. Where five fill it, the bytes cost more, and it takes one for each answer.
+
+    It begins with five requests, and takes one more after each answer that was not slow, up to ``REQUESTS_MAX``; after
+    a slow one it is back at five. A lease that ends waits for what is under way, and so does a thin stream beside a
+    backlog.
     """
 
-    __slots__ = ("_answer_bytes", "_is_shut", "_opens_at", "_size_bytes", "in_flight_bytes")
+    __slots__ = ("_answer_bytes", "_is_shut", "_opens_at", "_requests_max", "_size_bytes", "in_flight_bytes")
 
     def __init__(self) -> None:
         self._size_bytes: deque[int] = deque()
@@ -58,6 +66,7 @@ class SendWindow:
         self.in_flight_bytes = 0
         self._is_shut = False
         self._opens_at = 0
+        self._requests_max = REQUESTS_MIN
 
     def __len__(self) -> int:
         return len(self._size_bytes)
@@ -75,7 +84,9 @@ class SendWindow:
     @property
     def _is_full(self) -> bool:
         requests = len(self._size_bytes)
-        return requests >= REQUESTS_MAX or (requests >= LARGE_REQUESTS_MAX and self.in_flight_bytes >= LARGE_BYTES_MIN)
+        return requests >= self._requests_max or (
+            requests >= LARGE_REQUESTS_MAX and self.in_flight_bytes >= LARGE_BYTES_MIN
+        )
 
     @property
     def awaited_bytes(self) -> int:
@@ -93,8 +104,10 @@ class SendWindow:
             self._is_shut = True
             self._opens_at = len(self._size_bytes) * 2 // 5
 
-    def answered(self) -> None:
-        """Takes out the oldest request, which is answered, or never will be."""
+    def answered(self, after_seconds: float) -> None:
+        """Takes out the oldest request, which is answered, or never will be, so long after it was sent."""
+        is_slow = after_seconds >= SLOW_ANSWER_SECONDS
+        self._requests_max = REQUESTS_MIN if is_slow else min(REQUESTS_MAX, self._requests_max + 1)
         self.in_flight_bytes -= self._size_bytes.popleft()
         self._answer_bytes.popleft()
         if len(self._size_bytes) <= self._opens_at:

@@ -4,13 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.destinations.round_trips import LARGE_BYTES_MIN, LARGE_REQUESTS_MAX, REQUESTS_MAX, SendWindow
+from mirrorlake.destinations.round_trips import (
+    LARGE_BYTES_MIN,
+    LARGE_REQUESTS_MAX,
+    REQUESTS_MAX,
+    REQUESTS_MIN,
+    SLOW_ANSWER_SECONDS,
+    SendWindow,
+)
 
 MIB = 1 << 20
+SOON = 0.001
+
+
+def grown() -> SendWindow:
+    """A window that has had enough answers to take as many requests as ever."""
+    window = SendWindow()
+    for _ in range(REQUESTS_MAX):
+        window.sent(1, 100)
+        window.answered(SOON)
+    return window
 
 
 def full(size_bytes: int, answer_bytes: int = 100) -> SendWindow:
-    window = SendWindow()
+    window = grown()
     while window.takes_more:
         window.sent(size_bytes, answer_bytes)
     return window
@@ -34,31 +51,31 @@ def test_a_full_window_takes_more_when_three_fifths_are_answered_or_one_of_five_
 ) -> None:
     window = full(size_bytes)
     while len(window) > left + 1:
-        window.answered()
+        window.answered(SOON)
         assert not window.takes_more
-    window.answered()
+    window.answered(SOON)
     assert window.takes_more
 
 
 def test_a_window_that_is_not_full_takes_more_at_once() -> None:
-    window = SendWindow()
+    window = grown()
     for _ in range(REQUESTS_MAX - 1):
         window.sent(1, 100)
         assert window.takes_more
-    window.answered()
+    window.answered(SOON)
     assert window.takes_more
 
 
 def test_the_answers_before_it_opens_are_awaited_and_any_where_it_is_open() -> None:
-    window = SendWindow()
+    window = grown()
     assert window.awaited_bytes == 1
     for number in range(REQUESTS_MAX):
         window.sent(1, 100 + number)
     assert window.awaited_bytes == sum(range(100, 112))  # twelve of twenty
-    window.answered()
+    window.answered(SOON)
     assert window.awaited_bytes == sum(range(101, 112))
     for _ in range(11):
-        window.answered()
+        window.answered(SOON)
     assert window.awaited_bytes == 1
 
 
@@ -66,22 +83,51 @@ def test_a_full_window_that_is_opened_before_takes_one_for_each_answer() -> None
     window = full(100)
     window.open()
     seen = [(window.takes_more, window.is_shut, window.awaited_bytes)]
-    window.answered()
+    window.answered(SOON)
     seen.append((window.takes_more, window.is_shut, window.awaited_bytes))
     window.sent(100, 100)
     seen.append((window.takes_more, window.is_shut, window.awaited_bytes))
     assert seen == [(False, False, 1), (True, False, 1), (False, True, 1200)]  # full; one free; full, and shut again
 
 
-@given(st.lists(st.one_of(st.none(), st.integers(1, 9 * MIB)), max_size=200))
-def test_bounds_hold_whatever_is_sent_and_answered(steps: list[int | None]) -> None:
-    """None is an answer, a number a request of so many bytes, which waits where the window takes none."""
+def requests_taken(window: SendWindow) -> int:
+    """How many are under way once it is full."""
+    while window.takes_more:
+        window.sent(1, 100)
+    return len(window)
+
+
+def test_a_window_begins_with_five_requests_and_takes_one_more_after_each_answer_that_is_not_slow() -> None:
+    window = SendWindow()
+    taken = [requests_taken(window)]
+    while len(taken) < 4:
+        window.answered(SOON)
+        window.open()
+        taken.append(requests_taken(window))
+    assert taken == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("after_seconds", [SLOW_ANSWER_SECONDS, 30.0])
+def test_a_slow_answer_brings_the_window_back_to_five(after_seconds: float) -> None:
+    window = full(100)
+    for left in range(REQUESTS_MAX - 1, REQUESTS_MIN - 1, -1):
+        window.answered(after_seconds)
+        assert len(window) == left
+        assert not window.takes_more
+    window.answered(after_seconds)
+    assert requests_taken(window) == REQUESTS_MIN
+
+
+@given(st.lists(st.one_of(st.floats(0, 1), st.integers(1, 9 * MIB)), max_size=200))
+def test_bounds_hold_whatever_is_sent_and_answered(steps: list[float | int]) -> None:
+    """A float is an answer after so many seconds, an int a request of so many bytes, for which there may be no room."""
     window, sizes = SendWindow(), list[int]()
     for step in steps:
-        if step is None and sizes:
-            window.answered()
-            sizes.pop(0)
-        elif step is not None and window.takes_more:
+        if isinstance(step, float):
+            if sizes:
+                window.answered(step)
+                sizes.pop(0)
+        elif window.takes_more:
             window.sent(step, 50)
             sizes.append(step)
         assert (len(window), window.in_flight_bytes) == (len(sizes), sum(sizes))
