@@ -25,7 +25,7 @@ LARGE_REQUESTS_MAX: Final = 5
 """The same where they hold ``LARGE_BYTES_MIN`` together: over a slow line each waits for the bytes of those before."""
 LARGE_BYTES_MIN: Final = 4 << 20
 REQUESTS_MIN: Final = 5
-"""So many may be under way at first, and where answers are slow: all that comes later waits for what is in a slow line."""
+"""So many are under way at first, and where answers are slow: all that comes later waits for what is on a slow line."""
 SLOW_ANSWER_SECONDS: Final = 0.25
 """An answer that came later was slow. Longer than answers gather, see ``append_channel.py``."""
 
