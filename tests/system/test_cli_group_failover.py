@@ -109,9 +109,7 @@ def test_consumers_fail_over_and_back_under_load_and_read_every_record_once(
             first = sync(there, group)
             assert first.code in (0, 3), first.err
             seen += read(east, group, topic_name, READ_AT_SOURCE)
-        for partition in range(
-            PARTITIONS
-        ):  # where the load was short, some are to be left
+        for partition in range(PARTITIONS):  # where the load was short, some are to be left
             append(east, topic_name, partition, simple_records(READ_AT_COPY, start=100_000))
         ends = [source_end(east, topic_name, each) for each in range(PARTITIONS)]
         wait_until(
