@@ -21,11 +21,10 @@ from mirrorlake.kafka.records.batches import Codec
 
 REQUESTS_MAX: Final = 20
 """Requests under way on a connection, and batches of one partition."""
-LARGE_REQUESTS_MAX: Final = 5
-"""The same where they hold ``LARGE_BYTES_MIN`` together: over a slow line each waits for the bytes of those before."""
-LARGE_BYTES_MIN: Final = 4 << 20
 REQUESTS_MIN: Final = 5
-"""So many are under way at first, and where answers are slow: all that comes later waits for what is on a slow line."""
+"""So many may be always. No more are at first, where answers are slow, and where they hold ``LARGE_BYTES_MIN``
+together: all that comes later waits for what is on a slow line."""
+LARGE_BYTES_MIN: Final = 4 << 20
 SLOW_ANSWER_SECONDS: Final = 0.25
 """An answer that came later was slow. Longer than answers gather, see ``append_channel.py``."""
 
@@ -83,10 +82,8 @@ class SendWindow:
 
     @property
     def _is_full(self) -> bool:
-        requests = len(self._size_bytes)
-        return requests >= self._requests_max or (
-            requests >= LARGE_REQUESTS_MAX and self.in_flight_bytes >= LARGE_BYTES_MIN
-        )
+        requests_max = REQUESTS_MIN if self.in_flight_bytes >= LARGE_BYTES_MIN else self._requests_max
+        return len(self) >= requests_max
 
     @property
     def awaited_bytes(self) -> int:
@@ -100,7 +97,7 @@ class SendWindow:
         self._size_bytes.append(size_bytes)
         self._answer_bytes.append(answer_bytes_min)
         self.in_flight_bytes += size_bytes
-        if self._is_full and len(self._size_bytes) > LARGE_REQUESTS_MAX:
+        if self._is_full and len(self) > REQUESTS_MIN:
             self._is_shut = True
             self._opens_at = len(self._size_bytes) * 2 // 5
 

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from mirrorlake.destinations.round_trips import (
     LARGE_BYTES_MIN,
-    LARGE_REQUESTS_MAX,
     REQUESTS_MAX,
     REQUESTS_MIN,
     SLOW_ANSWER_SECONDS,
@@ -132,6 +131,6 @@ def test_bounds_hold_whatever_is_sent_and_answered(steps: list[float | int]) -> 
             sizes.append(step)
         assert (len(window), window.in_flight_bytes) == (len(sizes), sum(sizes))
         assert len(sizes) <= REQUESTS_MAX
-        assert len(sizes) <= LARGE_REQUESTS_MAX or sum(sizes[:-1]) < LARGE_BYTES_MIN
+        assert len(sizes) <= REQUESTS_MIN or sum(sizes[:-1]) < LARGE_BYTES_MIN
         assert sizes or window.takes_more, "nobody would open it"
         assert 1 <= window.awaited_bytes <= max(1, 50 * len(sizes))
