@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -47,7 +46,7 @@ def archiving(
 
 
 def end(service: ServiceProcess, *, code: int = EXIT_DONE) -> None:
-    service.signal(signal.SIGTERM)
+    service.stop()
     assert service.exit_code() == code, service.said()
     service.assert_nothing_left()
 

@@ -1,7 +1,6 @@
 """Somebody meddles with the newest file of an archive while the service runs, idle or under load."""
 
 import itertools
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -105,7 +104,7 @@ def test_a_newest_file_that_was_meddled_with_stops_its_partition_alone_and_is_na
         run_async(produce(servers, topic_name, UNHARMED, more))
         wait_until(lambda: archive_position(root, topic_name, UNHARMED) == 25, "the last partition", log=service.said)
         assert service.said().count("partition parked") == UNHARMED, service.said()
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == EXIT_PARKED, service.said()
 
 
@@ -249,6 +248,6 @@ def test_a_file_that_another_process_of_this_mirror_has_written_is_no_drift(
                 service.await_words("flushed batch", times=6)
                 rival.await_words("flushed batch", times=4)
             for each in (rival, service):
-                each.signal(signal.SIGTERM)
+                each.stop()
                 assert each.exit_code() == 0, each.said()
                 assert "partition parked" not in each.said(), each.said()

@@ -5,7 +5,6 @@ compressed: segments are cut, merged and retired every second.
 """
 
 import random
-import signal
 import threading
 import time
 from dataclasses import dataclass
@@ -115,7 +114,7 @@ engine: {{lanes: 1, lease: 1s, discovery: 1s, memory: 512MiB}}
                 load.stop()
                 time.sleep(1.5)  # the last flush, by its age
                 catch_up(reading, source, destination, topic, lake)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         said = service.said()
     assert "partition parked" not in said
@@ -144,7 +143,7 @@ def catch_up(reading: ServiceProcess, source: str, destination: str, topic: str,
         log=reading.said,
     )
     assert "partition parked" not in reading.said(), reading.said()
-    reading.signal(signal.SIGTERM)
+    reading.stop()
     assert reading.exit_code() == 0, reading.said()
     assert_same_records(consume(source, topic, 0), consume(destination, topic, 0))
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -97,7 +96,7 @@ def test_a_root_that_is_unmounted_under_a_running_service_gets_nothing_written_a
         service.await_words("partition parked", times=2)
         run_async(produce(servers, topic_name, 1, list(in_batches(simple_records(20), 10))))
         assert "_mirrorlake.json is gone" in service.said()
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() is not None
     assert list(lake.rglob("*.parquet")) == []
     assert not (lake / "_mirrorlake.json").exists()
@@ -129,6 +128,6 @@ def test_nothing_is_published_below_a_mount_point_from_the_moment_it_is_bare(
         parked = [line for line in service.said().splitlines() if "partition parked" in line]
         assert sum("is gone, and it was the last segment" in line for line in parked) == 1
         assert sum("_mirrorlake.json is gone" in line for line in parked) == 1
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() is not None
     assert list(lake.rglob("*.parquet")) == []

@@ -1,7 +1,6 @@
 """Brokers that restart, freeze, or lose answers: a mirror goes on by itself and its copies stay equal."""
 
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -91,7 +90,7 @@ def test_a_running_service_survives_restarts_crashes_and_freezes_of_both_brokers
                 fault(server)
                 time.sleep(0.5)
             await_caught_up(service)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         assert "partition parked" not in service.said()
         service.assert_nothing_left()
@@ -167,7 +166,7 @@ def test_a_broker_that_hangs_does_not_keep_another_mirrors_records_from_its_dest
             stuck.resume()
         load.stop()
         reaches(lambda: held(to_servers, topic_name), ends(from_servers, topic_name), "after all")
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         assert "partition parked" not in service.said()
         assert "worker of the lease died" not in service.said()

@@ -1,7 +1,6 @@
 """``mirrorlake run`` with its archive in a bucket: killed, raced, and with a store that fails in many ways."""
 
 import random
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +111,7 @@ def test_credentials_that_are_refused_park_the_partition_by_name(spoilt_scene: S
         service.await_partitions("partition parked", 2)
         assert "give these credentials the right" in service.said()
         proxy.spoil = lambda request: None
-        service.signal(signal.SIGTERM)
+        service.stop()
         service.exit_code()
     spoilt_scene.complete()
 
@@ -172,7 +171,7 @@ def test_a_network_that_resets_falls_silent_and_cuts_answers_loses_and_doubles_n
                 time.sleep(2.0)
                 network.heal("store")
                 await_everybody(scene, service)
-            service.signal(signal.SIGTERM)
+            service.stop()
             assert service.exit_code() == 0, service.said()
         assert "partition parked" not in service.said()
         scene.complete()

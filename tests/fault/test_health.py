@@ -1,7 +1,6 @@
 """What ``/healthz`` and ``/readyz`` say of a running service: nothing but what is so."""
 
 import json
-import signal
 import socket
 import urllib.error
 import urllib.request
@@ -106,7 +105,7 @@ def test_a_service_is_well_until_its_jvm_is_frozen_and_ready_until_its_source_is
         service.jvm().resume()
         service.await_words("Spark's JVM answers again")
         asked.await_verdict("/healthz", 200, "", service)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
 
 

@@ -1,6 +1,5 @@
 """A mirror with a limit whose worker, JVM and driver are killed: it reads one answer more at most, and stands again."""
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -90,7 +89,7 @@ def test_whatever_is_killed_a_limit_holds_again_after_one_answer_and_no_record_i
     with limited.run(without_spark=True) as service:
         at = limited.await_stands(at, service)
         limited.assert_stands(at, service)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
     with limited.run("--once", limit="", without_spark=True) as service:
         assert service.exit_code() == 0, service.said()

@@ -2,7 +2,6 @@
 
 import io
 import random
-import signal
 import time
 from pathlib import Path
 
@@ -133,7 +132,7 @@ def test_the_command_beside_the_schedule_of_a_service_makes_one_archive(scene: S
                 ) as merging:
                     assert merging.exit_code() == 0, merging.said()
             await_few_files(scene, service)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         assert "partition parked" not in service.said()
         assert "merging failed" not in service.said()

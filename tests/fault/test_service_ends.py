@@ -1,6 +1,5 @@
 """How ``run`` ends where it could not do everything: its exit code, and a last word that names what is left."""
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ def test_a_graceful_stop_while_a_partition_stands_parked_says_so_with_its_exit_c
     with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
         service.await_words("partition parked")
         wait_until(lambda: log_end(destination, topic_name, 1) == 20, "the other partition", log=service.said)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == EXIT_PARKED, service.said()
     said = service.said()
     (last,) = [line for line in said.splitlines() if "ended while partitions are parked" in line]

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import random
-import signal
 import time
 from pathlib import Path
 
@@ -102,7 +101,7 @@ class Scene:
         """
         if with_kafka and self.destination:
             wait_until(lambda: not service.is_running or self._is_copied_to_kafka(), "the copy", log=service.said)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         service.assert_nothing_left()
         assert "partition parked" not in service.said()
@@ -186,7 +185,7 @@ def race(scene: Scene, *, seconds: float, with_kafka: bool) -> None:
                 scene.await_progress(second)
             else:
                 time.sleep(seconds)
-                first.signal(signal.SIGTERM)
+                first.stop()
                 assert first.exit_code() == 0, first.said()
             first.assert_nothing_left()
             assert "partition parked" not in first.said()

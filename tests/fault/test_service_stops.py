@@ -127,7 +127,7 @@ def test_a_graceful_stop_waits_for_every_partition_of_every_mirror(
     )
     with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
         service.await_words("heartbeat", times=2)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         service.assert_nothing_left()
     for topic in topics:
@@ -140,7 +140,7 @@ def test_a_second_signal_ends_the_service_at_once_and_leaves_nothing_running_and
     lake.write(300)
     with lake.run() as service:
         lake.await_serving(service)
-        service.signal(signal.SIGTERM)
+        service.stop()
         service.signal(signal.SIGTERM)
         # The graceful end may have been quicker than the second signal.
         assert service.exit_code() in (128 + signal.SIGTERM, 0), service.said()
@@ -159,7 +159,7 @@ def test_a_graceful_stop_that_cannot_archive_everything_says_so_and_fails(
         lake.await_serving(service)
         service.await_words("lag=40")
         source.kill()
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == EXIT_FAILED, service.said()
         assert "the graceful stop could not archive everything" in service.said()
         assert f"{lake.topic}-0 to lake, offsets 0 to 39" in service.said()
@@ -179,7 +179,7 @@ def test_a_graceful_stop_that_takes_too_long_gives_up_and_says_what_is_left(
         service.await_words("lag=40")
         source.pause()  # connections stay, and nothing answers: leases wait for their own, longer time
         asked = time.monotonic()
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == EXIT_FAILED, service.said()
         assert time.monotonic() - asked < 30
         assert "graceful stop gave up" in service.said()
@@ -195,7 +195,7 @@ def test_an_idle_source_is_archived_by_time(lake: Lake) -> None:
         wait_until(lambda: lake.position == 30, "the first flush", log=service.said)
         lake.write(12)
         wait_until(lambda: lake.position == 42, "the second flush", log=service.said)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
     assert assert_equal_in_archive(lake.source, lake.root, lake.topic) == 42
 
@@ -213,7 +213,7 @@ def test_a_graceful_stop_does_not_wait_for_a_long_lease_to_run_its_time(
     )
     with ServiceProcess("run", "-c", str(config), folder=tmp_path) as service:
         wait_until(lambda: log_end(destination, topic_name) == 200, "the copy")
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         service.assert_nothing_left()
     assert assert_equal_in_kafka(source, destination, topic_name) == 200

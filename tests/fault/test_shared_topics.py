@@ -1,6 +1,5 @@
 """Mirrors that share a destination topic by partitions: a killed process of them is gone on with by the next one."""
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def test_a_killed_service_of_one_mirror_per_partition_is_gone_on_with_by_the_nex
             append(source, topic_name, number, simple_records(10))
         wanted = [source_end(source, topic_name, n) for n in range(PARTITIONS)]
         wait_until(lambda: ends() == wanted or not service.is_running, "the rest", log=service.said)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
     assert "other-mirror" not in service.said()
     assert assert_equal_in_kafka(source, destination, topic_name, PARTITIONS) > 0

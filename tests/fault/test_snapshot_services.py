@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import time
 from pathlib import Path
 
@@ -130,7 +129,7 @@ def test_views_are_right_however_often_workers_jvm_and_service_are_killed(scene:
                 service.kill()
                 service.assert_nothing_left()
             else:
-                service.signal(signal.SIGTERM)
+                service.stop()
                 assert service.exit_code() == 0, service.said()
             assert "partition parked" not in service.said()
         scene.assert_right()

@@ -124,7 +124,7 @@ class Services:
 
     def stop(self) -> int:
         """A graceful stop; returns the exit code."""
-        self.current.signal(signal.SIGTERM)
+        self.current.stop()
         code = self.current.exit_code()
         self.current.__exit__(None, None, None)
         return code

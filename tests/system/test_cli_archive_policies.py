@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,7 +113,7 @@ def story(source_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory)
         wait_until(lambda: archive_position(root, f"{topics['recreated-new']}.2") == 15, "the new", log=service.said)
         wait_until(lambda: len(names(root, topics["view-truncated-skip"])) == 2, "the next view", log=service.said)
         wait_until(lambda: names(root, f"{topics['view-recreated-new']}.2"), "the new view", log=service.said)
-        service.signal(signal.SIGTERM)
+        service.stop()
         service.exit_code()
         log = service.said()
     return Story(servers, root, tag, log, planned, status)

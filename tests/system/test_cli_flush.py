@@ -1,6 +1,5 @@
 """When a running service cuts a segment though little waits: at a time of day, and before the source deletes."""
 
-import signal
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -84,7 +83,7 @@ def test_what_was_there_at_the_daily_time_becomes_a_segment_also_where_nobody_ra
         archived.write(3, at=now)
         time.sleep(2.0)
         assert archived.position == 42
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         assert service.said().count("trigger=explicit") == 1
     assert assert_equal_in_archive(archived.source, archived.root, archived.topic) == 45
@@ -111,7 +110,7 @@ def test_the_mirror_v3_form_makes_a_snapshot_at_the_daily_time(archived: Archive
         folder = archived.root / archived.topic / "0"
         wait_until(lambda: (folder / segment_name(0, 29)).exists(), "the snapshot", log=service.said)
         service.await_words("trigger=daily")  # said when its lease has ended
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
     assert sorted(path.name for path in folder.iterdir()) == [segment_name(0, 29), segment_name(30, 36)]
 
@@ -137,7 +136,7 @@ def test_what_the_source_deletes_was_archived_before(
         service.await_words("trigger=retention")
         wait_until(lambda: not consume(archived.source, archived.topic, 0), "the deletion", log=service.said)
         assert datetime.now(UTC) >= written + timedelta(seconds=30)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
     assert_same_records(there, archived_records(archived.root, archived.topic))
     assert len(there) == 40

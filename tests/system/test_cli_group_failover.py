@@ -119,7 +119,7 @@ def test_consumers_fail_over_and_back_under_load_and_read_every_record_once(
         )
         last = sync(there, group)
         assert last.code == 0, last.err + last.out
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
     assert committed_offsets(west, group) == committed_offsets(east, group)
     seen += read(west, group, topic_name, READ_AT_COPY)

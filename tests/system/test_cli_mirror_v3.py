@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import signal
 import socket
 import urllib.request
 from dataclasses import dataclass
@@ -134,7 +133,7 @@ def archived(source_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFacto
         first_metrics = scrape(port)
         wait_until(lambda: verified(scrape(port), topic) == [len(kinds), 25, 4, 5], f"all of {topic} to be archived")
         metrics = scrape(port)
-        service.signal(signal.SIGTERM)
+        service.stop()
         exit_code = service.exit_code()
         log = service.said()
     return Archived(root, topic, log, exit_code, first_metrics, metrics, golden.read_bytes())

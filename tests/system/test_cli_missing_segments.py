@@ -1,7 +1,6 @@
 """`on-missing-segment: {skip-after: …}`: a hole of the archive is waited for, then passed over and recorded."""
 
 import json
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -96,7 +95,7 @@ engine: {{lanes: 2, lease: 1s, memory: 512MiB, discovery: 500ms}}
         """Runs the mirror until something is there, ends it in good order, and returns what it said."""
         with ServiceProcess("run", "-c", str(self.config), folder=self.folder, without_spark=True) as service:
             wait_until(lambda: is_there() or not service.is_running, what, log=service.said)
-            service.signal(signal.SIGTERM)
+            service.stop()
             assert service.exit_code() == 0, service.said()
             return service.said()
 

@@ -1,6 +1,5 @@
 """``status`` beside a service that runs, and after it has ended: what is parked, what is behind, what nobody knows."""
 
-import signal
 import socket
 from dataclasses import dataclass
 
@@ -76,7 +75,7 @@ service: {{metrics: "127.0.0.1:{free_port()}", heartbeat: 1s}}
         service.await_words("partition parked")
         wait_until(lambda: status("--format", "json").row("small")["service"] == "caught-up", "small to be copied")
         beside, beside_table = status("--format", "json"), status()
-        service.signal(signal.SIGTERM)
+        service.stop()
         service.exit_code()
         log = service.said()
     return Seen(topic, plan, beside, beside_table, status("--format", "json"), status(), log)

@@ -7,7 +7,6 @@ import logging
 import os
 import random
 import re
-import signal
 import socket
 import sys
 import tarfile
@@ -203,7 +202,7 @@ class Scene:
             return len(lines) > 2 and " lag=0 " in lines[-1] and "lag_unknown" not in lines[-1]
 
         wait_until(is_caught_up, "the rest to be copied", log=service.said)
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         service.assert_nothing_left()
         assert "partition parked" not in service.said()
@@ -275,7 +274,7 @@ def test_a_bounded_run_over_two_workers_leaves_equal_copies_and_no_secret_where_
         )
         listening = listening_on(port)
         commands = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
-        service.signal(signal.SIGTERM)
+        service.stop()
         assert service.exit_code() == 0, service.said()
         said = service.said()
         service.assert_nothing_left()
@@ -458,7 +457,7 @@ def test_a_start_without_executors_is_bounded_and_a_signal_ends_it_at_any_time(s
     with scene.run() as patient:
         cluster = scene.place.cluster
         wait_until(lambda: cluster.master_said().count("Registered app") > registered, "Spark", log=patient.said)
-        patient.signal(signal.SIGTERM)
+        patient.stop()
         assert patient.exit_code() == 0, patient.said()
         assert "stopped before anything was begun" in patient.said()
         patient.assert_nothing_left()
@@ -1160,7 +1159,7 @@ def test_a_second_driver_is_refused_or_takes_over_as_on_one_machine(scene: Scene
             assert service.exit_code() == EXIT_SUPERSEDED, service.said()
             append(scene.source, scene.topic, 0, simple_records(100, start=100))
             wait_until(lambda: log_end(scene.destination, scene.topic) == 200, "the copy", log=successor.said)
-            successor.signal(signal.SIGTERM)
+            successor.stop()
             assert successor.exit_code() == 0, successor.said()
             successor.assert_nothing_left()
     scene.assert_equal()
