@@ -22,6 +22,10 @@ def utc_text(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+# CLOCK_MONOTONIC stops while a laptop or a frozen VM sleeps; a claim must not outlive that sleep.
+_ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
     """The machine's own clocks."""
 
@@ -31,10 +35,7 @@ class SystemClock:
 
     def elapsed_seconds(self) -> float:
         """Returns CLOCK_BOOTTIME where the platform has it, so that a suspended writer sees its deadline pass."""
-        # CLOCK_MONOTONIC stops while a laptop or a frozen VM sleeps; a claim must not outlive that sleep.
-        if hasattr(time, "CLOCK_BOOTTIME"):
-            return time.clock_gettime(time.CLOCK_BOOTTIME)
-        return time.monotonic()
+        return time.clock_gettime(_ELAPSED)
 
 
 class ManualClock:

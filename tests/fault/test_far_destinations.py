@@ -108,6 +108,6 @@ def test_large_batches_go_as_they_are_to_a_near_destination_and_to_one_that_comp
     monkeypatch.setattr(round_trips, "ROUND_TRIP_SECONDS_MIN", 5.0 if is_near else ROUND_TRIP_SECONDS_MIN)
     destination = destination_kafka.bootstrap_servers if is_near else proxy.address
     fill(source_kafka, destination, topic_name, run_async, "none", NOW_MS - 3_600_000)
-    proxy.answer_delay_seconds = 0.02
+    proxy.answer_delay_seconds = 0.06
     batches = copied(source_kafka, destination, topic_name, mode=mode, keeps_compression=is_near)
     assert batches == {"raw:dense": BATCHES}

@@ -203,12 +203,11 @@ class AppendChannel:
         size = 0
         for _ in range(len(self._ready)):
             appender = self._ready.popleft()
-            self._is_ready.discard(id(appender))
             append = appender.next_append()
             if append is None:
+                self._is_ready.discard(id(appender))
                 continue
             appends.append((appender, append))
-            self._is_ready.add(id(appender))
             self._ready.append(appender)
             size += append.size_bytes
             if size >= REQUEST_BYTES_MAX:
@@ -243,7 +242,9 @@ class AppendChannel:
 
     def _taken(self, request: "_Request", frame: Frame) -> None:
         appends = request.appends
-        self._round_trip_seconds = min(self._round_trip_seconds, self._ended(request))
+        after_seconds = self._ended(request)
+        if after_seconds < self._round_trip_seconds:
+            self._round_trip_seconds = after_seconds
         try:
             answers = answers_by_append(decode_produce(frame.view), [appender for appender, _ in appends])
         except MirrorlakeError as broken:
@@ -303,17 +304,23 @@ def answers_by_append(
     answers: Sequence[ProducedPartition], appenders: Sequence[Appender]
 ) -> Sequence[ProducedPartition | None]:
     """Returns the answer for each appender, None where the broker left it out; a broker may answer in another order."""
-    if len(answers) == len(appenders) and all(
-        answer.partition == appender.partition and answer.topic == appender.topic
-        for answer, appender in zip(answers, appenders, strict=True)
-    ):
-        return answers
+    if len(answers) == len(appenders):
+        for answer, appender in zip(answers, appenders, strict=True):
+            if answer.partition != appender.partition or answer.topic != appender.topic:
+                break
+        else:
+            return answers
     by_name = {(answer.topic, answer.partition): answer for answer in answers}
     return [by_name.get((appender.topic, appender.partition)) for appender in appenders]
 
 
 def _by_transaction(appends: list[tuple[Appender, Append]]) -> Iterable[list[tuple[Appender, Append]]]:
     """Groups appends by transaction, order kept: a request belongs to one, or to none."""
+    for _, append in appends:
+        if append.transactional_id is not None:
+            break
+    else:
+        return (appends,) if appends else ()
     groups: dict[str | None, list[tuple[Appender, Append]]] = {}
     for appender, append in appends:
         groups.setdefault(append.transactional_id, []).append((appender, append))

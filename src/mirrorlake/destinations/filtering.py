@@ -309,7 +309,7 @@ def _of_part(
 def _made(item: ClassifiedBatch, kept: RecordColumns, made: RecordColumns, *, is_whole: bool) -> ClassifiedBatch:
     """Returns an item with what is made of the records that are kept of it; the same where nothing of it changes."""
     if not len(kept):
-        return replace(item, path=Path.SKIP, reason=FILTERED_REASON)
+        return item._replace(path=Path.SKIP, reason=FILTERED_REASON)
     is_changed = made is not kept and not made.equals(kept)
     if is_whole and not is_changed:
         return item

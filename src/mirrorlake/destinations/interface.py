@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mirrorlake.destinations.size_limit import SizeLimit
 from mirrorlake.errors import MirrorlakeError
@@ -41,8 +41,7 @@ class PinnedFrame(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassifiedBatch:
+class ClassifiedBatch(NamedTuple):
     """One record batch as the reader saw it.
 
     ``path`` is ``raw``, ``records`` or ``skip``; ``reason`` says why, and is what counters are named after.
@@ -154,7 +153,8 @@ class Progress:
             return
         seconds = now_seconds - timestamp_ms / 1000
         self.latencies[LATENCY_BOUNDS_SECONDS[bisect_left(LATENCY_BOUNDS_SECONDS, seconds)]] += 1
-        self.latency_seconds_sum += max(0.0, seconds)
+        if seconds > 0:
+            self.latency_seconds_sum += seconds
 
     def saw_timestamps(self, first_ms: int | None, last_ms: int) -> None:
         """Widens the span of record timestamps seen (Unix milliseconds); the first may not be known, the last is."""

@@ -7,7 +7,7 @@ sides and on records that have them: so they may be switched on or off at any ti
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -77,8 +77,8 @@ class Provenance:
         with contextlib.suppress(CorruptBatchError, BatchTooLargeError):
             batch = as_v2(item.batch) if item.batch.header.magic < 2 else item.batch
             if len(records := decode_batches([batch])):
-                return _made(replace(item, batch=batch), self.added_to(records))
-        return replace(item, path=Path.RECORDS)
+                return _made(item._replace(batch=batch), self.added_to(records))
+        return item._replace(path=Path.RECORDS)
 
     def added_to(self, records: RecordColumns) -> RecordColumns:
         """Returns records of the source with the headers; offsets are the source's."""
@@ -168,7 +168,7 @@ def _together(items: Sequence[ClassifiedBatch]) -> Iterator[list[ClassifiedBatch
 def _made(item: ClassifiedBatch, records: RecordColumns) -> ClassifiedBatch:
     """Returns the item as a batch of these records; one that has none is taken apart when it is its turn."""
     if not len(records):
-        return replace(item, path=Path.RECORDS)
+        return item._replace(path=Path.RECORDS)
     return ClassifiedBatch(batch=made_of(item.batch, records).batch, path=Path.RECORDS, reason=STAMPED_REASON)
 
 

@@ -28,7 +28,7 @@ LARGE_BYTES_MIN: Final = 4 << 20
 SLOW_ANSWER_SECONDS: Final = 0.25
 """An answer that came later was slow. Longer than answers gather, see ``append_channel.py``."""
 
-ROUND_TRIP_SECONDS_MIN = 0.008
+ROUND_TRIP_SECONDS_MIN = 0.032
 """Nearer brokers answer as late when they are busy, or we are; batches of 128 KiB go there at 80 MB/s a partition."""
 
 COALESCED_BYTES_MAX = 1 << 20
@@ -78,12 +78,11 @@ class SendWindow:
     @property
     def takes_more(self) -> bool:
         """True where a request may be sent now."""
-        return not self._is_shut and not self._is_full
+        return not self._is_shut and len(self._size_bytes) < self._takes_requests
 
     @property
-    def _is_full(self) -> bool:
-        requests_max = REQUESTS_MIN if self.in_flight_bytes >= LARGE_BYTES_MIN else self._requests_max
-        return len(self) >= requests_max
+    def _takes_requests(self) -> int:
+        return REQUESTS_MIN if self.in_flight_bytes >= LARGE_BYTES_MIN else self._requests_max
 
     @property
     def awaited_bytes(self) -> int:
@@ -97,9 +96,10 @@ class SendWindow:
         self._size_bytes.append(size_bytes)
         self._answer_bytes.append(answer_bytes_min)
         self.in_flight_bytes += size_bytes
-        if self._is_full and len(self) > REQUESTS_MIN:
+        requests = len(self._size_bytes)
+        if requests > REQUESTS_MIN and requests >= self._takes_requests:
             self._is_shut = True
-            self._opens_at = len(self._size_bytes) * 2 // 5
+            self._opens_at = requests * 2 // 5
 
     def answered(self, after_seconds: float) -> None:
         """Takes out the oldest request, which is answered, or never will be, so long after it was sent."""

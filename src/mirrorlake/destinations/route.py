@@ -26,7 +26,7 @@ from mirrorlake.destinations.output_batches import (
     outputs_of,
     passthrough,
 )
-from mirrorlake.destinations.schema_batches import Unreadable, parts_with_ids
+from mirrorlake.destinations.schema_batches import Part, Unreadable, parts_with_ids
 from mirrorlake.destinations.size_limit import ReadLimit, SizeLimit
 from mirrorlake.destinations.transform import AS_IT_IS, Transform
 from mirrorlake.errors import MirrorlakeError
@@ -86,13 +86,16 @@ class Route:
             CorruptBatchError: the records of a batch are not right. What is before it has been yielded.
             SchemaUnknownError, SchemaUnreadableError: see ``with_ids``. What is before it has been yielded.
         """
-        if self.transform.schema_ids is None:
-            yield from self._outputs(items, position, covered_end, now_ms, coalesced_bytes)
-            return
+        ids = self.transform.schema_ids
+        if ids is None:
+            return self._outputs(items, position, covered_end, now_ms, coalesced_bytes)
         # In parts: what is changed is a copy, unless in place, and so many of them are there at a time.
-        parts = parts_with_ids(
-            items, self.transform.schema_ids, covered_end=covered_end, unreadable=unreadable, in_place=in_place
-        )
+        parts = parts_with_ids(items, ids, covered_end=covered_end, unreadable=unreadable, in_place=in_place)
+        return self._outputs_of_parts(parts, position, now_ms, coalesced_bytes)
+
+    def _outputs_of_parts(
+        self, parts: Iterator[Part], position: int, now_ms: int, coalesced_bytes: int
+    ) -> Iterator[Output]:
         for part, part_end, failure in parts:
             for output in self._outputs(part, position, part_end, now_ms, coalesced_bytes):
                 yield output

@@ -1,7 +1,6 @@
 """Batches of a delivery with the destination's schema ids, a part at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import MirrorlakeError, SchemaUnreadableError
@@ -102,5 +101,5 @@ def _changed(
     if batch is item.batch:
         return item
     if batch.header.magic != item.batch.header.magic:
-        return replace(item, batch=batch, path=Path.RECORDS.value, reason=OLD_FORMAT_REASON)
-    return replace(item, batch=batch)
+        return item._replace(batch=batch, path=Path.RECORDS.value, reason=OLD_FORMAT_REASON)
+    return item._replace(batch=batch)

@@ -6,7 +6,6 @@ its records get that one time (`output_batches.py`). Nothing else of a record ch
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import CorruptBatchError
@@ -34,10 +33,10 @@ def _stamped(item: ClassifiedBatch, now_ms: int) -> ClassifiedBatch:
     if batch.header.magic == 0:
         # Messages of v0 know no times, nor can their header say that a broker set one.
         with contextlib.suppress(CorruptBatchError):  # said when it is its turn
-            return _stamped(replace(item, batch=as_v2(batch), path=Path.RAW, reason=LOG_APPEND_TIME.reason), now_ms)
+            return _stamped(item._replace(batch=as_v2(batch), path=Path.RAW, reason=LOG_APPEND_TIME.reason), now_ms)
     header = batch.header._replace(attributes=batch.header.attributes | LOG_APPEND_TIME_BIT, max_timestamp=now_ms)
     if header.magic < 2:
         reason = OLD_FORMAT.reason
     else:
         reason = item.reason if item.path == Path.RECORDS else LOG_APPEND_TIME.reason
-    return replace(item, batch=Batch(header, batch.view), path=Path.RECORDS, reason=reason)
+    return item._replace(batch=Batch(header, batch.view), path=Path.RECORDS, reason=reason)

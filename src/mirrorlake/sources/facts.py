@@ -2,7 +2,7 @@
 
 from mirrorlake.destinations.interface import ClassifiedBatch
 from mirrorlake.errors import PermanentError
-from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
+from mirrorlake.kafka.records.batches import BEHIND, AbortedTransactions, Batch, BatchHeader, classify, verify_crc, walk
 
 
 def classified(
@@ -22,13 +22,15 @@ def classified(
     try:
         for batch in walked:
             header = batch.header
-            if _starts_at(header, position) >= end_offset:
+            start = header.base_offset if header.magic >= 2 else _starts_at(header, position)
+            if start >= end_offset:
                 return batches, end_offset  # nothing is left of the offsets between
             found = classify(batch, position=position, aborted=aborted)
-            if header.last_offset < position:
+            if found is BEHIND:
                 continue
-            batches.append(ClassifiedBatch(batch=batch, path=found.path, reason=found.reason))
-            position = header.next_offset
+            # By position: one is made for every batch.
+            batches.append(ClassifiedBatch(batch, found.path, found.reason))
+            position = header.base_offset + header.last_offset_delta + 1
     except PermanentError as error:
         trouble = error
     if trouble is not None and not batches:
@@ -47,19 +49,20 @@ def _walk_and_verify(records: memoryview, end_offset: int) -> tuple[list[Batch],
     The first that begins at ``end_offset`` or above is returned with its checksum not looked at; none after it.
     """
     walked: list[Batch] = []
+    behind: list[Batch] = []
     trouble: PermanentError | None = None
     try:
         for batch in walk(records):
-            walked.append(batch)
-            if _starts_at(batch.header, 0) >= end_offset:
+            header = batch.header
+            if (header.base_offset if header.magic >= 2 else _starts_at(header, 0)) >= end_offset:
+                behind.append(batch)
                 break
+            walked.append(batch)
     except PermanentError as error:
         trouble = error
     for number, batch in enumerate(walked):
-        if _starts_at(batch.header, 0) >= end_offset:
-            break
         try:
             verify_crc(batch)
         except PermanentError as error:
             return walked[:number], error
-    return walked, trouble
+    return walked + behind, trouble

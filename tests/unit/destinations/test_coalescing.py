@@ -103,7 +103,7 @@ def damaged(item: ClassifiedBatch) -> ClassifiedBatch:
     """The batch with a record whose length leads beyond it; its checksum was right for these bytes."""
     view = memoryview(bytearray(item.batch.view))
     view[61] = 0x7E
-    return replace(item, batch=Batch(item.batch.header, view))
+    return item._replace(batch=Batch(item.batch.header, view))
 
 
 # --- which of them
@@ -163,7 +163,7 @@ def test_equal_offsets_keep_batches_with_holes_apart_and_a_map_does_not() -> Non
 
 @pytest.mark.parametrize("packs", [False, True])
 def test_batches_of_another_compression_or_without_records_stand_between(packs: bool) -> None:
-    marker = replace(small(12), path=Path.SKIP, reason="control")
+    marker = small(12)._replace(path=Path.SKIP, reason="control")
     assert counts(grouped([*row_of(6), marker, *row_of(6, start=14)], packs=packs)) == [6, 1, 6]
     packed = [small(12 + 2 * number, codec=Codec.LZ4) for number in range(6)]
     assert counts(grouped([*row_of(6), *packed, *row_of(6, start=24)], packs=packs)) == [6, 6, 6]
@@ -369,7 +369,7 @@ def deliveries(draw: st.DrawFn) -> list[tuple[list[Sample], ClassifiedBatch]]:
             samples = [replace(each, offset=each.offset + at) for at, each in enumerate(samples)]
         item = item_of(samples, draw(st.sampled_from(codecs)))
         if draw(st.integers(0, 9)) == 0:
-            item, samples = replace(item, path=Path.SKIP, reason="aborted"), []
+            item, samples = item._replace(path=Path.SKIP, reason="aborted"), []
         made.append((samples, item))
         offset = item.batch.header.next_offset + (draw(st.integers(1, 3)) if draw(st.integers(0, 9)) == 0 else 0)
     return made

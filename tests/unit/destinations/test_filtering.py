@@ -1,6 +1,6 @@
 """What a filter takes out of a delivery: every offset is a record that is kept, or a gap; batches stay as they may."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -96,7 +96,7 @@ def test_without_a_filter_a_delivery_is_not_looked_at() -> None:
 
 def test_gaps_of_the_source_and_batches_nobody_is_shown_stay() -> None:
     missing = Gap(offsets=OffsetRange(start_offset=5, end_offset=7), kind=GapKind.MISSING)
-    marker = replace(item_of([Sample(1)]), path=Path.SKIP, reason="control")
+    marker = item_of([Sample(1)])._replace(path=Path.SKIP, reason="control")
     items = [item_of([Sample(0)]), marker, item_of([Sample(7)])]
     found = selected(delivery_of(items, end=8, gaps=(missing,)), Selection(keeps=keeping("offset = 0"))).delivery
     assert found.batches[1] is marker
@@ -126,7 +126,7 @@ def test_what_comes_before_a_batch_that_cannot_be_read_is_delivered_and_the_erro
     items = [
         item_of([Sample(0)]),
         item_of([Sample(1, key=b"no")]),
-        replace(bad, batch=Batch(bad.batch.header, memoryview(broken))),
+        bad._replace(batch=Batch(bad.batch.header, memoryview(broken))),
     ]
     found = selected(delivery_of(items, end=3), Selection(keeps=keeping("key = 'key'")))
     assert isinstance(found.error, CorruptBatchError)

@@ -131,7 +131,7 @@ def test_many_small_batches_become_what_each_becomes_alone() -> None:
     items = small_batches(60)
     broken = bytearray(items[20].batch.view)
     broken[-1] ^= 0xFF
-    items[20] = replace(items[20], batch=only_batch(broken))
+    items[20] = items[20]._replace(batch=only_batch(broken))
     alone = [HERE.stamped([item])[0] for item in items]
     assert [(bytes(each.batch.view), each.path, each.reason) for each in HERE.stamped(items)] == [
         (bytes(each.batch.view), each.path, each.reason) for each in alone

@@ -75,7 +75,7 @@ def test_large_batches_go_on_as_they_are_whatever_comes_between() -> None:
 
 
 def test_offsets_behind_the_last_batch_are_a_gap_and_a_batch_no_consumer_is_shown_is_one_that_says_so() -> None:
-    marker = replace(item_of([Sample(1)]), path=Path.SKIP, reason="control")
+    marker = item_of([Sample(1)])._replace(path=Path.SKIP, reason="control")
     data, of_marker, rest = routed([large(0), marker], covered_end=5)
     assert isinstance(data, OutputBatch)
     assert [of_marker, rest] == [
@@ -141,7 +141,7 @@ def test_the_settings_of_a_destination_say_its_transform() -> None:
 
 
 def test_an_archive_takes_the_batches_with_records_and_its_transform_too() -> None:
-    marker = replace(item_of([Sample(1)]), path=Path.SKIP, reason="control")
+    marker = item_of([Sample(1)])._replace(path=Path.SKIP, reason="control")
     items = [large(0), marker, large(2)]
     assert with_records(items) == [items[0].batch, items[2].batch]
     stamped = with_records(items, transform=Transform(times=Times.COPY), now_ms=NOW_MS)
@@ -172,7 +172,7 @@ def deliveries(draw: st.DrawFn) -> tuple[list[ClassifiedBatch], list[Sample]]:
                 samples = [replace(each, offset=each.offset + at) for at, each in enumerate(samples)]
             item = item_of(samples, draw(st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4])))
             if kind == "skipped":
-                item, samples = replace(item, path=Path.SKIP, reason="aborted"), []
+                item, samples = item._replace(path=Path.SKIP, reason="aborted"), []
             items.append(item)
             expected += samples
         offset = items[-1].batch.header.next_offset + draw(st.sampled_from([0] * 9 + [2]))

@@ -235,7 +235,7 @@ def without_lettered(item: ClassifiedBatch, offsets: npt.NDArray[np.int64]) -> t
         return item, ()
     if header.magic >= 2 and stop - first == header.next_offset - header.base_offset:  # all of it, whatever it holds
         whole = OffsetRange(start_offset=header.base_offset, end_offset=header.next_offset)
-        left = replace(item, path=Path.SKIP.value, reason=DEAD_LETTERED_REASON)
+        left = item._replace(path=Path.SKIP.value, reason=DEAD_LETTERED_REASON)
         return left, (Gap(offsets=whole, kind=GapKind.DEAD_LETTERED),)
     records = decode_batches([item.batch])
     rows = np.flatnonzero(np.isin(records.offsets, offsets[first:stop]))
@@ -250,7 +250,7 @@ def _without(
     kept = np.flatnonzero(is_kept)
     gaps = tuple(gaps_at(records.offsets[rows], GapKind.DEAD_LETTERED))
     if not len(kept):
-        return replace(item, path=Path.SKIP.value, reason=DEAD_LETTERED_REASON), gaps
+        return item._replace(path=Path.SKIP.value, reason=DEAD_LETTERED_REASON), gaps
     batch = as_v2(item.batch) if item.batch.header.magic < 2 else item.batch
     made = made_of(batch, records.relocated(kept, records.offsets[kept])).batch
     return ClassifiedBatch(batch=made, path=Path.RECORDS.value, reason=DEAD_LETTERED_REASON), gaps

@@ -50,18 +50,14 @@ class AppendsInFlight:
 
     def has_room_for(self, append: Append) -> bool:
         """Tells whether a batch may be sent before one of those in flight is answered."""
-        return len(self._appends) < self._count_max(append)
-
-    def _count_max(self, append: Append) -> int:
-        if not self.is_proven:
-            return 1
+        appends = self._appends
+        if not appends:
+            return True
+        if not self.is_proven or len(appends) >= REQUESTS_MAX:
+            return False
         # An old batch is sent alone, so of those in flight the first tells for all.
-        oldest = append.max_timestamp_ms
-        if self._appends:
-            oldest = min(oldest, self._appends[0].max_timestamp_ms)
-        if oldest < self._clock.now_seconds() * 1000 - STATE_AGE_MS_MAX:
-            return 1
-        return REQUESTS_MAX
+        oldest_ms = self._clock.now_seconds() * 1000 - STATE_AGE_MS_MAX
+        return append.max_timestamp_ms >= oldest_ms and appends[0].max_timestamp_ms >= oldest_ms
 
     def put(self, append: Append) -> None:
         """Addresses a batch, which is sent now."""

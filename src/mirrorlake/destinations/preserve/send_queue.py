@@ -40,6 +40,7 @@ class SendQueue:
         is_head_in_work: whether it is.
         held_bytes: of the batches that wait, and of those handed out and not let go of.
         letter_bytes: of the letters that wait.
+        gaps: how many wait, or are being filled: what is put now is sent after them.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ class SendQueue:
         self.held_bytes = 0
         self.letter_bytes = 0
         self._items: deque[QueueItem] = deque()
-        self._fills = 0
+        self.gaps = 0
 
     def __len__(self) -> int:
         return len(self._items)
@@ -56,11 +57,6 @@ class SendQueue:
     def head(self) -> QueueItem | None:
         """What comes next; None where nothing waits."""
         return self._items[0] if self._items else None
-
-    @property
-    def has_gaps(self) -> bool:
-        """True where gaps wait, or are being filled: what is put now is sent after them."""
-        return self._fills > 0
 
     def put(self, append: Append) -> None:
         """Puts a batch behind all others; a gap before it that knows no time takes its."""
@@ -78,7 +74,7 @@ class SendQueue:
             last.gap = Gap(offsets=joined, kind=last.gap.kind)
         else:
             self._items.append(fill)
-            self._fills += 1
+            self.gaps += 1
 
     def put_letters(self, letters: Letters) -> None:
         """Puts letters where others wait already, so that one transaction writes them; else behind all others."""
@@ -100,7 +96,7 @@ class SendQueue:
         head = self._items.popleft()
         self.is_head_in_work = False
         if isinstance(head, Fill):
-            self._fills -= 1
+            self.gaps -= 1
         elif isinstance(head, WaitingLetters):
             self.letter_bytes -= head.size_bytes
 
@@ -117,7 +113,7 @@ class SendQueue:
                 self.let_go(item)
         self._items.clear()
         self.is_head_in_work = kept is not None
-        self._fills = int(isinstance(kept, Fill))
+        self.gaps = int(isinstance(kept, Fill))
         self.letter_bytes = kept.size_bytes if isinstance(kept, WaitingLetters) else 0
         if kept is not None:
             self._items.append(kept)

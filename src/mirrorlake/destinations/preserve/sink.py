@@ -31,7 +31,7 @@ from mirrorlake.destinations.preserve.in_flight import AppendsInFlight
 from mirrorlake.destinations.preserve.lettering import Lettering
 from mirrorlake.destinations.preserve.look import check_writers
 from mirrorlake.destinations.preserve.refusals import answer_refused, not_owner_of_letters, too_large
-from mirrorlake.destinations.preserve.send_queue import Fill, SendQueue, WaitingLetters
+from mirrorlake.destinations.preserve.send_queue import Fill, QueueItem, SendQueue, WaitingLetters
 from mirrorlake.destinations.preserve.settings import PreserveSettings, Step
 from mirrorlake.destinations.route import SizedRoute
 from mirrorlake.destinations.schema_batches import Unreadable
@@ -210,7 +210,7 @@ class PreserveSink(EndlessSink):
                 raise
             raise too_large(error, self._settings) from error
         finally:
-            self._send()  # what came before is right where it is
+            self._send(self._queue.head)  # what came before is right where it is
 
     def _take_all(self, delivery: Delivery, gaps: Sequence[Gap], unreadable: Unreadable | None = None) -> None:
         for output in self._route.outputs(
@@ -291,7 +291,7 @@ class PreserveSink(EndlessSink):
         end_offset, max_timestamp_ms = output.end_offset, header.max_timestamp
         frame: PinnedFrame | None = None
         if output.is_in_frame:
-            if self._queue.has_gaps:
+            if self._queue.gaps:
                 # A gap takes its time, and a pinned buffer is missing to all partitions of the lease meanwhile.
                 data = memoryview(bytearray(data))
             else:
@@ -345,7 +345,7 @@ class PreserveSink(EndlessSink):
         if fill is None:
             return False
         self._queue_fill(fill)
-        self._send()
+        self._send(self._queue.head)
         return True
 
     async def finish(self) -> None:
@@ -487,14 +487,14 @@ class PreserveSink(EndlessSink):
         self._queue.let_go(append)
 
     def _after_answer(self) -> None:
-        if not self._in_flight and not len(self._queue) and self._work is None:
-            self._idle.set()
-        elif self.failure is None:
-            self._send()
-
-    def _send(self) -> None:
-        """Lets the channel send, or begins to write letters or to fill where such is next and nothing is in flight."""
         head = self._queue.head
+        if head is not None:
+            self._send(head)
+        elif not self._in_flight and self._work is None:
+            self._idle.set()
+
+    def _send(self, head: QueueItem | None) -> None:
+        """Lets the channel send, or begins to write letters or to fill where such is next and nothing is in flight."""
         if head is None or self._channel is None or self.failure is not None or self._work is not None:
             return
         if isinstance(head, Append):

@@ -49,4 +49,5 @@ class Frame:
 
     def __del__(self) -> None:
         # A request that was cancelled in the moment its answer came leaves a frame that nobody holds.
-        self.release()
+        if self._buffer is not None:
+            self.release()

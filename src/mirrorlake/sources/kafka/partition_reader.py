@@ -163,7 +163,7 @@ class KafkaPartitionReader:
             return
         self.source_start, self.source_end = delivery.log_start_offset, delivery.end_offset
         if delivery.covered:
-            self._epoch_read = max(self._epoch_read, *(item.batch.header.leader_epoch for item in delivery.batches), -1)
+            self._epoch_read = max([self._epoch_read, *[item.batch.header.leader_epoch for item in delivery.batches]])
             frame.pin()
             taker.take(delivery)
         if is_end:

@@ -48,10 +48,10 @@ def test_letters_go_where_others_wait_already_and_their_gaps_are_joined() -> Non
     queue.put(append(4))
     queue.put_letters(letters(5))
     queue.put_fill(fill(5, 6))
-    assert queue.has_gaps
+    assert queue.gaps == 2
     assert queue.letter_bytes == sum(each.size_bytes for each in (letters(1, 2), letters(3), letters(5)))
     assert taken(queue) == [0, [1, 2, 3, 5], "[1, 4)", 4, "[5, 6)"]
-    assert (queue.held_bytes, queue.letter_bytes, queue.has_gaps) == (0, 0, False)
+    assert (queue.held_bytes, queue.letter_bytes, queue.gaps) == (0, 0, 0)
 
 
 def test_what_is_in_work_is_not_changed() -> None:
@@ -90,7 +90,7 @@ def test_only_what_is_in_work_is_kept_of_what_waits() -> None:
     queue.is_head_in_work = True
     queue.drop(keeps_work=True)
     assert isinstance(queue.head, WaitingLetters)
-    assert (len(queue), queue.held_bytes, queue.has_gaps) == (1, 0, False)
+    assert (len(queue), queue.held_bytes, queue.gaps) == (1, 0, 0)
     assert queue.letter_bytes == letters(0).size_bytes
     queue.drop()
     assert (len(queue), queue.letter_bytes, queue.is_head_in_work) == (0, 0, False)
