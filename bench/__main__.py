@@ -185,10 +185,13 @@ def _copy(arguments: argparse.Namespace, found: results.Results) -> None:
     place = choose_place(needed_bytes, wanted=arguments.storage)
     found.copies_storage = place.storage
     print(f"the brokers' logs are kept in {place.storage} ({place.folder})\n", flush=True)
-    for (_, contender), each in wanted.items():
+    for name in names:
+        # Round by round: what slows the machine for some minutes slows all contenders, and not one of them.
         for _round in range(arguments.rounds):
-            found.copies.append(asyncio.run(_run_copy(CONTENDERS[contender][0](), each, place)))
-            print(results.copy_table(found.copies[-1:]) + "\n", flush=True)
+            for contender in (each for of, each in wanted if of == name):
+                run = _run_copy(CONTENDERS[contender][0](), wanted[name, contender], place)
+                found.copies.append(asyncio.run(run))
+                print(results.copy_table(found.copies[-1:]) + "\n", flush=True)
 
 
 def _far(arguments: argparse.Namespace, found: results.Results) -> None:

@@ -73,7 +73,7 @@ class Goal:
 
 
 def judge(results: Results) -> list[Goal]:
-    """Returns the goals for which a run has figures; of several rounds the median counts."""
+    """Returns the goals for which a run has figures; of several rounds the median counts, where a goal says no more."""
     return [
         *_copies(results),
         *_other_copies(results),
@@ -93,10 +93,12 @@ def _copies(results: Results) -> Iterator[Goal]:
         ours = _runs(results, name, OURS, Kind.KAFKA)
         peers = _runs(results, name, PEER, Kind.KAFKA)
         if ours and peers:
-            cpu = median([r.megabytes_per_cpu_second for r in ours]) / median(
-                [r.megabytes_per_cpu_second for r in peers]
+            # Round by round, one right after the other: the machine's pace changes by a fifth within an hour.
+            cpu = min(
+                our.megabytes_per_cpu_second / peer.megabytes_per_cpu_second
+                for our, peer in zip(ours, peers, strict=False)
             )
-            yield _at_least(f"{name}: bytes per CPU-second, × MirrorMaker 2", ratio, cpu)
+            yield _at_least(f"{name}: bytes per CPU-second, × MirrorMaker 2, in every round", ratio, cpu)
         if ours and peers and name not in CPU_ONLY:
             wall = median([r.megabytes_per_second for r in ours]) / median([r.megabytes_per_second for r in peers])
             yield _at_least(f"{name}: bytes per second, × MirrorMaker 2", WALL_RATIO_MIN, wall)

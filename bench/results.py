@@ -134,10 +134,12 @@ _COPY_HEAD = (
 
 
 def copy_table(measured: Sequence[Measured]) -> str:
-    """Returns the runs as text, one line each; the ratios are to the first run of the same input and kind."""
+    """Returns the runs as text, one line each; ratios are to the first contender's round before, of that input and kind."""
     rows: list[Sequence[str]] = [_COPY_HEAD]
     for run in measured:
-        first = next(other for other in measured if (other.input, other.kind) == (run.input, run.kind))
+        alike = [other for other in measured if (other.input, other.kind) == (run.input, run.kind)]
+        # Of the first contender the round this one belongs to, not its first one: the machine's pace changes.
+        first = [other for other in alike[: alike.index(run) + 1] if other.contender == alike[0].contender][-1]
         rows.append(
             (
                 *(run.input, run.contender, f"{run.copied_bytes / 1e9:.2f}", f"{run.start_wall_seconds:.1f}"),

@@ -23,7 +23,8 @@ NEVER_SEEN = float("inf")
         (Codec.ZSTD, 0.08, 1000 << 17, BROKER_DEFAULT, 0),
         (Codec.NONE, 0.08, 1000 << 17, BROKER_DEFAULT, 0),
         # Near, and not known yet.
-        (Codec.NONE, 0.0079, 1, BROKER_DEFAULT, 0),
+        (Codec.NONE, 0.0319, 1, BROKER_DEFAULT, 0),
+        (Codec.NONE, 0.032, 1, BROKER_DEFAULT, 917_504),
         (Codec.NONE, NEVER_SEEN, 1, BROKER_DEFAULT, 0),
         # A destination that takes less, and one that takes more than its consumers count on.
         (Codec.NONE, 0.08, 1, 80_000, 70_000),
