@@ -134,7 +134,7 @@ _COPY_HEAD = (
 
 
 def copy_table(measured: Sequence[Measured]) -> str:
-    """Returns the runs as text, one line each; ratios are to the first contender's round before, of that input and kind."""
+    """Returns the runs as text, one line each; ratios are to the first contender's round before, of that input."""
     rows: list[Sequence[str]] = [_COPY_HEAD]
     for run in measured:
         alike = [other for other in measured if (other.input, other.kind) == (run.input, run.kind)]
