@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -17,7 +18,7 @@ from mirrorlake.kafka.wire.buffers import BufferPool
 from mirrorlake.kafka.wire.produce import ProducedPartition
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from support.copies import create_topic, log_end
-from support.proxy import PRODUCE, Proxy
+from support.proxy import PRODUCE, Held, Proxy
 from support.records import build_batch, simple_records
 
 pytestmark = pytest.mark.kafka
@@ -57,6 +58,20 @@ async def opened(proxy: Proxy) -> AppendChannel:
     return AppendChannel(connection, clock=SystemClock(), send_until_seconds=float("inf"), timeout_seconds=30.0)
 
 
+async def all_sent_while_one_is_held(
+    proxy: Proxy, appender: Appender, *, answered: int, while_held: Callable[[Held], Awaitable[None]]
+) -> None:
+    """Sends all; the request after so many is held at the broker once those before it are answered."""
+    channel = await opened(proxy)
+    held = proxy.hold(PRODUCE, after_requests=answered + 1)
+    channel.notify(appender)
+    await until_answered(appender, answered)  # though a full window waits for more
+    await while_held(held)
+    held.release()
+    await until_answered(appender, BATCHES)
+    channel.close()
+
+
 async def until_answered(appender: Appender, count: int) -> None:
     async with asyncio.timeout(20):
         while len(appender.base_offsets) < count:
@@ -76,19 +91,12 @@ def test_five_requests_are_under_way_at_first_and_twenty_after_some_answers(
     create_topic(proxy.address, topic_name)
     appender = Appender(topic_name)
 
-    async def scenario() -> None:
-        channel = await opened(proxy)
-        held = proxy.hold(PRODUCE, after_requests=answered + 1)
-        channel.notify(appender)
-        await until_answered(appender, answered)
+    async def while_held(held: Held) -> None:
         await asyncio.to_thread(held.await_arrival, 20.0)
         await asyncio.sleep(2 * GATHER_SECONDS_MAX)
         assert len(appender.waiting) == BATCHES - answered - under_way
-        held.release()
-        await until_answered(appender, BATCHES)
-        channel.close()
 
-    run_async(scenario())
+    run_async(all_sent_while_one_is_held(proxy, appender, answered=answered, while_held=while_held))
     assert appender.base_offsets == list(range(BATCHES))
     assert log_end(proxy.address, topic_name) == BATCHES
 
@@ -100,17 +108,10 @@ def test_a_batch_that_the_broker_is_slow_with_keeps_no_answer_of_those_before_it
     create_topic(proxy.address, topic_name)
     appender = Appender(topic_name)
 
-    async def scenario() -> None:
-        channel = await opened(proxy)
-        slow = proxy.hold(PRODUCE, after_requests=answered + 1)
-        channel.notify(appender)
-        await until_answered(appender, answered)  # though a full window waits for more
+    async def while_held(_held: Held) -> None:
         assert len(appender.base_offsets) == answered
-        slow.release()
-        await until_answered(appender, BATCHES)
-        channel.close()
 
-    run_async(scenario())
+    run_async(all_sent_while_one_is_held(proxy, appender, answered=answered, while_held=while_held))
     assert appender.base_offsets == list(range(BATCHES))
 
 

@@ -465,6 +465,40 @@ def test_closing_fails_every_waiting_request(source_kafka: EmbeddedKafka, topic_
 
 # -- a peer that sends as it likes -----------------------------------------------------------------------------
 
+Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+KNOWS_METADATA = struct.pack(">hihhh", 0, 1, Api.METADATA, 0, 1)
+"""What the peer answers to ApiVersions."""
+
+
+async def framed_answer(reader: asyncio.StreamReader, body: bytes) -> bytes:
+    """Waits for a request; returns its answer as it goes out."""
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    correlation = (await reader.readexactly(size))[4:8]
+    return struct.pack(">i", 4 + len(body)) + correlation + body
+
+
+@asynccontextmanager
+async def connected_to(talk: Conversation, *, buffers_bytes: int = MIB) -> AsyncIterator[Connection]:
+    """Gives a connection to a peer that talks so; at the end it was closed, and the peer has seen that."""
+    hung_up = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await talk(reader, writer)
+        await reader.read()
+        writer.close()
+        hung_up.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        pool = BufferPool(buffers_bytes, MIB)
+        connection = await Connection.open("127.0.0.1", port, settings=NOWHERE, buffers=pool)
+        yield connection
+        connection.close("the test is over")
+        await hung_up.wait()
+
+
 ANSWER_BYTES = [300_000, 20, 900_000, 4_090, 70_000, 3, 64_000, 1_000_000, 12, 900_000, 70_000]
 """Around every size at which the kernel is asked to wake us for more, or for the first byte again."""
 
@@ -475,57 +509,35 @@ def test_answers_come_at_once_in_whatever_pieces_they_are_sent(
     piece_bytes: int, buffers_bytes: int, run_async: RunAsync
 ) -> None:
     bodies = [bytes([number]) * size for number, size in enumerate(ANSWER_BYTES)]
-    hung_up = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for body in [struct.pack(">hihhh", 0, 1, Api.METADATA, 0, 1), *bodies]:
-            (size,) = struct.unpack(">i", await reader.readexactly(4))
-            correlation = (await reader.readexactly(size))[4:8]
-            data = struct.pack(">i", 4 + len(body)) + correlation + body
+        for body in [KNOWS_METADATA, *bodies]:
+            data = await framed_answer(reader, body)
             for start in range(0, len(data), piece_bytes):
                 writer.write(data[start : start + piece_bytes])
                 await writer.drain()
                 await asyncio.sleep(0)
-        await reader.read()
-        writer.close()
-        hung_up.set()
 
     async def scenario() -> None:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            pool = BufferPool(buffers_bytes, MIB)
-            connection = await Connection.open("127.0.0.1", port, settings=NOWHERE, buffers=pool)
+        async with connected_to(answer, buffers_bytes=buffers_bytes) as connection:
             answers = [connection.send(Api.METADATA, 1, (), timeout_seconds=10) for _ in bodies]
             for waiting, body in zip(answers, bodies, strict=True):
                 with await asyncio.wait_for(waiting, timeout=5) as frame:
                     assert frame.view == body
-            connection.close("the test is over")
-            await hung_up.wait()
 
     run_async(scenario())
 
 
 def test_requests_that_are_held_go_out_together_when_they_are_flushed(run_async: RunAsync) -> None:
     received: list[bytes] = []
-    hung_up = asyncio.Event()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        (size,) = struct.unpack(">i", await reader.readexactly(4))
-        correlation = (await reader.readexactly(size))[4:8]
-        body = struct.pack(">hihhh", 0, 1, Api.METADATA, 0, 1)
-        writer.write(struct.pack(">i", 4 + len(body)) + correlation + body)
+        writer.write(await framed_answer(reader, KNOWS_METADATA))
         while data := await reader.read(1 << 20):
             received.append(data)
-        writer.close()
-        hung_up.set()
 
     async def scenario() -> None:
-        server = await asyncio.start_server(listen, "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            pool = BufferPool(MIB, MIB)
-            connection = await Connection.open("127.0.0.1", port, settings=NOWHERE, buffers=pool)
+        async with connected_to(listen) as connection:
             connection.hold()
             for number in range(3):
                 connection.send(Api.METADATA, 1, (bytes([number]) * 10,), timeout_seconds=10)
@@ -543,9 +555,7 @@ def test_requests_that_are_held_go_out_together_when_they_are_flushed(run_async:
             connection.send(Api.METADATA, 1, (b"never",), timeout_seconds=10)
             connection.close("the test is over")
             connection.flush()
-            await asyncio.sleep(0.1)
-            await hung_up.wait()
-            assert b"never" not in b"".join(received)
+        assert b"never" not in b"".join(received)
 
     run_async(scenario())
 
@@ -553,25 +563,16 @@ def test_requests_that_are_held_go_out_together_when_they_are_flushed(run_async:
 @pytest.mark.skipif(sys.platform != "linux", reason="only there a socket tells of so many bytes and not of fewer")
 def test_answers_gather_until_as_many_bytes_are_there_as_are_awaited(run_async: RunAsync) -> None:
     """Each answer has ten bytes: its size, its correlation id, and two more."""
-    answered, hung_up = asyncio.Event(), asyncio.Event()
+    answered = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for number in range(6):
-            (size,) = struct.unpack(">i", await reader.readexactly(4))
-            correlation = (await reader.readexactly(size))[4:8]
-            body = struct.pack(">hihhh", 0, 1, Api.METADATA, 0, 1) if number == 0 else b"ab"
-            writer.write(struct.pack(">i", 4 + len(body)) + correlation + body)
+        for body in [KNOWS_METADATA, *[b"ab"] * 5]:
+            writer.write(await framed_answer(reader, body))
             await writer.drain()
         answered.set()
-        await reader.read()
-        writer.close()
-        hung_up.set()
 
     async def scenario() -> None:
-        server = await asyncio.start_server(talk, "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            connection = await Connection.open("127.0.0.1", port, settings=NOWHERE, buffers=BufferPool(MIB, MIB))
+        async with connected_to(talk) as connection:
             awaited_bytes = 40
             connection.wake_after(lambda: awaited_bytes)
             connection.set_wake()
@@ -587,15 +588,11 @@ def test_answers_gather_until_as_many_bytes_are_there_as_are_awaited(run_async: 
             awaited_bytes = 1
             connection.set_wake()  # what is there already is received then
             await asyncio.wait_for(last, timeout=5)
-            connection.close("the test is over")
-            await hung_up.wait()
 
     run_async(scenario())
 
 
 # -- addresses where no broker is ------------------------------------------------------------------------------
-
-Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def open_other_peer(talk: Conversation, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
