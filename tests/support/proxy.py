@@ -222,9 +222,11 @@ class Proxy:
                         pair.lost_correlation = struct.unpack_from(">i", body)[0]
                 self._send(pair.broker, head + body)
             if head is None:
-                # The client has gone: the broker reads what it sent, and hangs up then.
-                pair.broker.shutdown(socket.SHUT_WR)
-                return
+                pair.is_client_gone = True
+                if not pair.is_silent:
+                    # The broker reads what the client sent, and hangs up then.
+                    pair.broker.shutdown(socket.SHUT_WR)
+                    return
         self._end(pair)
 
     def _end(self, pair: "_Pair") -> None:
@@ -251,7 +253,7 @@ class Proxy:
                         self._send(pair.client, head + body)
                     except OSError:
                         is_client_gone = True  # what it has sent goes on to the broker all the same
-        if not pair.is_silent:
+        if not pair.is_silent or pair.is_client_gone:  # else the client is never to hear of it
             self._end(pair)
 
     def _send(self, sock: socket.socket, data: bytes) -> None:
@@ -292,6 +294,7 @@ class _Pair:
         self.broker = broker
         self.lost_correlation: int | None = None
         self.is_silent = False
+        self.is_client_gone = False
         for each in (client, broker):
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
