@@ -108,7 +108,7 @@ class BenchKafka(EmbeddedKafka):
         return properties | {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._bundle)}
 
 
-async def create_topics(server: BenchKafka, topics: dict[str, int]) -> None:
+async def create_topics(server: EmbeddedKafka, topics: dict[str, int]) -> None:
     """Makes topics, by name with their partitions, and waits until each partition has its leader."""
     admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap_servers)
     await admin.start()

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from bench.brokers import create_topics
 from bench.inputs import Filled, Input, fill
 from conftest import RunAsync
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -18,10 +18,7 @@ def test_a_filled_topic_holds_what_was_asked_for(
     wanted = Input(name=topic_name, records=4_000, record_bytes=100, codec=codec, batch_bytes=20_000, partitions=2)
 
     async def fill_and_read() -> tuple[Filled, dict[int, list[tuple[int, bytes]]]]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=source_kafka.bootstrap_servers)
-        await admin.start()
-        await admin.create_topics([NewTopic(topic_name, 2, 1)])
-        await admin.close()
+        await create_topics(source_kafka, {topic_name: 2})
         filled = fill(source_kafka.port, wanted)
         consumer = AIOKafkaConsumer(bootstrap_servers=source_kafka.bootstrap_servers)
         await consumer.start()
