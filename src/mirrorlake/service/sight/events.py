@@ -8,7 +8,13 @@ import structlog
 
 from mirrorlake.clock import Clock
 from mirrorlake.config.units import format_duration
-from mirrorlake.errors import MirrorlakeError, RemoteTierError, SchemaUnknownError
+from mirrorlake.errors import (
+    MirrorlakeError,
+    OutcomeUnknownError,
+    PartitionUnbegunError,
+    RemoteTierError,
+    SchemaUnknownError,
+)
 from mirrorlake.mirror.policy import Decision
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
@@ -189,9 +195,12 @@ class Events:
             _write(line)
 
     def ended(self, states: Sequence[PartitionState]) -> None:
-        """The service ends: says of each mirror what it did and how it stands, in mirror-v3's words."""
+        """The service ends: says of each mirror what it did and how it stands, in mirror-v3's words.
+
+        A copy to Kafka that the end itself has cut short has no error: the next start looks where it ends.
+        """
         now = self._clock.elapsed_seconds()
-        errors = {state.mirror: state.error for state in states if state.error is not None}
+        errors = {s.mirror: s.error for s in states if s.error is not None and not _is_cut_short(s, s.error)}
         self.looked(states)
         for mirror in sorted({state.mirror for state in states}):
             did = account_of(mirror, states, now_seconds=now).facts(now - self._began_seconds)
@@ -269,6 +278,12 @@ class Events:
                 **({"paused": True} if state.is_paused else {}),
             )
             self._records_told[state.mirror] = state.copied_records
+
+
+def _is_cut_short(state: PartitionState, error: MirrorlakeError) -> bool:
+    """Tells whether an error only says that a lease ended before all it had sent was answered."""
+    is_ours = isinstance(error, OutcomeUnknownError | PartitionUnbegunError)
+    return is_ours and state.is_live and not (state.is_parked or state.gave_up)
 
 
 def _facts(state: PartitionState) -> dict[str, str | int]:

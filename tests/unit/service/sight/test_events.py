@@ -1,5 +1,6 @@
 """What a service says in its log: once for one trouble, and what it did at its end."""
 
+import pytest
 import structlog
 from structlog.testing import capture_logs
 
@@ -8,11 +9,13 @@ from mirrorlake.errors import (
     BrokerUnreachableError,
     LostTailError,
     MirrorlakeError,
+    OutcomeUnknownError,
+    PartitionUnbegunError,
     SchemaUnknownError,
     TopicMissingError,
 )
 from mirrorlake.offsets import TopicPartition
-from mirrorlake.service.partition_state import PartitionState
+from mirrorlake.service.partition_state import ONCE_FAILURES_MAX, PartitionState
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.logs import _without_empty_hint
 from mirrorlake.service.sight.metrics import Metrics
@@ -97,6 +100,28 @@ def test_the_end_says_of_each_mirror_what_was_done() -> None:
     assert [line["event"] for line in lines] == ["caught up", "mirror totals", "mirror task terminated gracefully"]
     facts = {"partitions": 1, "records": 12, "bytes": 600, "seconds": 0.0, "behind": 0, "parked": 0}
     assert {name: lines[1][name] for name in facts} == facts
+
+
+@pytest.mark.parametrize(
+    ("errors", "last_words"),
+    [
+        ([OutcomeUnknownError("the lease ended")], "mirror task terminated gracefully"),
+        ([PartitionUnbegunError("the lease was over")], "mirror task terminated gracefully"),
+        ([OutcomeUnknownError("the lease ended")] * ONCE_FAILURES_MAX, "mirror exited with error"),
+        ([BrokerUnreachableError("nobody answers")], "mirror exited with error"),
+        ([TopicMissingError("parks")], "mirror exited with error"),
+    ],
+)
+def test_a_copy_that_the_end_cut_short_has_ended_well_and_one_that_fails_has_not(
+    errors: list[MirrorlakeError], last_words: str
+) -> None:
+    told = events(ManualClock())
+    copied = state(0)
+    for error in errors:
+        copied.failed(error, 0.0)
+    with capture_logs() as lines:
+        told.ended([copied])
+    assert lines[-1]["event"] == last_words
 
 
 def test_the_lag_of_a_parked_partition_is_unknown_where_nobody_knows_it() -> None:
