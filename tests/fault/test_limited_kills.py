@@ -76,8 +76,7 @@ def test_whatever_is_killed_a_limit_holds_again_after_one_answer_and_no_record_i
     limited.append(20)
     with limited.run() as service:
         at = limited.await_stands(0, service)
-        for worker in service.python_workers():
-            worker.kill()
+        assert service.kill_python_workers()
         limited.assert_stands(at, service)  # the driver knows what was owed
 
         service.jvm().kill()

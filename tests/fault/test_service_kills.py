@@ -6,7 +6,6 @@ import random
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
@@ -211,10 +210,7 @@ def test_a_killed_python_worker_is_replaced_and_its_lease_is_done_again(scene: S
         with scene.load():
             scene.await_progress(service)
             for _ in range(3):
-                victims = service.python_workers()
-                assert victims
-                for worker in victims:
-                    worker.kill()
+                assert service.kill_python_workers()
                 scene.await_progress(service)
         scene.finish(service)
 
@@ -244,9 +240,7 @@ def test_copies_that_one_lane_serves_are_spread_again_when_its_worker_is_killed(
             spread_again = "copies are spread over all lanes again"
             while service.is_running and spread_again not in service.said():
                 # Over and over, as a worker that dies between two leases takes none with it.
-                for worker in service.python_workers():
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        worker.kill()
+                service.kill_python_workers()
                 scene.await_progress(service)
             scene.await_progress(service)
         scene.finish(service)

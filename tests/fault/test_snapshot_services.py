@@ -91,8 +91,7 @@ def scene(source_kafka: EmbeddedKafka, versitygw: ObjectServer, topic_name: str,
 
 
 def kill_a_worker(service: ServiceProcess) -> None:
-    for worker in service.python_workers():
-        worker.kill()
+    assert service.kill_python_workers()
 
 
 def kill_the_jvm(service: ServiceProcess) -> None:

@@ -148,6 +148,15 @@ class ServiceProcess:
         """Spark's Python workers: children of the daemon, which is a child of the JVM."""
         return [worker for daemon in self.jvm().children() for worker in daemon.children()]
 
+    def kill_python_workers(self) -> int:
+        """SIGKILL to each of them that has not ended by itself meanwhile; returns to how many."""
+        killed = 0
+        for worker in self.python_workers():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker.kill()
+                killed += 1
+        return killed
+
     def assert_nothing_left(self) -> None:
         wait_until(lambda: not self.processes(), f"every process of {self.pid} to be gone")
 
