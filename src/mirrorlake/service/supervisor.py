@@ -5,18 +5,12 @@ shares: what is chosen stays as it was until it is leased.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Protocol
 
 from mirrorlake.clock import Clock
-from mirrorlake.destinations.orders import Orders
-from mirrorlake.destinations.work import WrittenPartition
 from mirrorlake.errors import MirrorlakeError, SupersededError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
-from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap, SchemaName, unknown_ids
-from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.pace import PaceOrder
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.mirror.renewal import is_taken, write_renewal
@@ -32,11 +26,10 @@ from mirrorlake.service.lease_plans import (
     LeaseLimits,
     description_of,
     live_seconds_of,
-    orders_of,
     plan_of,
-    with_owner,
 )
 from mirrorlake.service.leases.begin_times import BeginTimes
+from mirrorlake.service.leases.lease_orders import NO_SCHEMA_IDS, LeaseOrders, SchemaIds
 from mirrorlake.service.leases.outcome import outcome_of
 from mirrorlake.service.leases.running import RunningLease, Standing, are_well, may_begin_to_last
 from mirrorlake.service.owners.holding import Holding, HoldingOf, owned_for_ever
@@ -45,7 +38,6 @@ from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.state_table import RowKey, StateTable
 from mirrorlake.stores.settings import StoreSettings
-from mirrorlake.topics.targets import shard_of
 
 WORK = "mirrorlake.mirror.lease_worker:work"
 
@@ -61,28 +53,6 @@ BALANCE_SECONDS = 15.0
 
 def _not_seen(_: StoreSettings) -> str:
     return ""
-
-
-class SchemaIds(Protocol):
-    """Knows what schema ids of records become at destinations."""
-
-    def map_of(self, mirror: str, destination: str) -> SchemaIdMap | None:
-        """Returns what is known by now of the ids on a way; None where records keep theirs."""
-
-    def ask(self, mirror: str, destination: str, ids: tuple[SchemaName, ...]) -> None:
-        """Takes ids that a lease has met and the map does not hold."""
-
-
-class _NoSchemaIds:
-    def map_of(self, mirror: str, destination: str) -> None:
-        del mirror, destination
-
-    def ask(self, mirror: str, destination: str, ids: tuple[SchemaName, ...]) -> None:
-        raise AssertionError((mirror, destination, ids))
-
-
-NO_SCHEMA_IDS: SchemaIds = _NoSchemaIds()
-"""Of a run without registries: every record keeps its ids."""
 
 
 class Supervisor:
@@ -126,7 +96,6 @@ class Supervisor:
     ) -> None:
         self._pacing = Pacing(limits)
         self._begin_times = BeginTimes(lease_seconds)
-        self._schemas = schemas
         self._table = table
         self._lanes = lanes
         self._limits = LeaseLimits(
@@ -137,8 +106,7 @@ class Supervisor:
         self._clock = clock
         self._events = events
         self._changed = changed
-        self._holding = holding
-        self._archive_id_of = archive_id_of
+        self._orders = LeaseOrders(clock, holding=holding, archive_id_of=archive_id_of, schemas=schemas)
         self._lease_files = lease_files or LeaseFiles(None)
         self._leases = 0
         self._running: dict[bytes, RunningLease] = {}
@@ -235,7 +203,7 @@ class Supervisor:
         # A limit that came since recalls the lease; where that could not be written, it ends by itself.
         if self._pacing.limited & {state.mirror for state in running.states}:
             return False
-        if any(known != self._standing(s) for s, known in zip(running.states, running.standing, strict=True)):
+        if any(known != self._orders.standing(s) for s, known in zip(running.states, running.standing, strict=True)):
             return False
         return not self._is_waited_for(running, now)
 
@@ -372,7 +340,7 @@ class Supervisor:
             self._begin_times.lease_ended(lane_index, was_late=brought.was_late)
             self._events.lease_took(lane_index, now - ended.began)
             self._pay(lane_index, ended, rows, now)
-            self._ask_for_ids(rows.values())
+            self._orders.ask_for_ids(rows.values())
             superseded = self._table.lease_ended(
                 lane_index,
                 ended.states,
@@ -428,15 +396,6 @@ class Supervisor:
                 mirror, lane, order, read_bytes=live_bytes, debt_bytes=debt_bytes, began=ended.began, now=now
             )
 
-    def _ask_for_ids(self, rows: Iterable[LeaseRow]) -> None:
-        asked: dict[tuple[str, str], dict[SchemaName, None]] = defaultdict(dict)
-        for row in rows:
-            if ids := unknown_ids(row.error):
-                asked[row.mirror, row.destination] |= dict.fromkeys(ids)
-        # All of a lease at once: who is asked says for what it waits each time that this is more than before.
-        for (mirror, destination), ids_of_all in asked.items():
-            self._schemas.ask(mirror, destination, tuple(ids_of_all))
-
     def _live_seconds(self, chosen: Sequence[Chosen]) -> float:
         live_seconds = self._limits.lease_seconds
         return live_seconds_of(chosen, lease_seconds=live_seconds) if self._lease_files.reach_workers else live_seconds
@@ -450,18 +409,11 @@ class Supervisor:
         standing: list[Standing] = []
         holdings: dict[Holding, Holding] = {}  # those of a shard are equal, and kept once
         for state, _ in chosen:
-            found = self._standing(state)
+            found = self._orders.standing(state)
             if found is None or not may_begin_to_last(state, found.holding, now=now):
                 return None
             standing.append(found._replace(holding=holdings.setdefault(found.holding, found.holding)))
         return standing
-
-    def _standing(self, state: PartitionState) -> Standing | None:
-        """Returns what a lease that begins now would be told of a partition; None where one never goes on."""
-        written = state.work.written_partition
-        if written is None or self._schemas.map_of(state.mirror, state.destination) is not None:
-            return None
-        return Standing(state.work, state.size_limit, self._holding_of(state, written))
 
     def _plan(
         self, lane: int, chosen: Sequence[Chosen], *, begin_seconds: float, live_seconds: float, may_go_on: bool
@@ -474,23 +426,10 @@ class Supervisor:
             live_seconds=live_seconds,
             limits=self._limits,
             sources=self._table.sources,
-            orders=self._orders,
+            orders=self._orders.of,
             begins_by=Moment.of(self._clock, in_seconds=begin_seconds),
             recall_file=self._lease_files.recall_file_of(self._leases),
             progress_file=self._lease_files.progress_file_of(self._leases),
             renewal_file=self._lease_files.renewal_file_of(self._leases) if may_go_on else "",
             paces=self._paces(lane, chosen),
         )
-
-    def _orders(self, state: PartitionState, due: Due | None) -> Orders:
-        orders, written = orders_of(state, due), state.work.written_partition
-        if (schema_ids := self._schemas.map_of(state.mirror, state.destination)) is not None:
-            orders = replace(orders, schema_ids=schema_ids)
-        if (archive := state.archive_work) is not None:
-            orders = replace(orders, archive_id=self._archive_id_of(archive.store))
-        if written is None:
-            return orders
-        return with_owner(orders, state, self._holding_of(state, written), now_seconds=self._clock.elapsed_seconds())
-
-    def _holding_of(self, state: PartitionState, written: WrittenPartition) -> Holding:
-        return self._holding(state.mirror, written.cluster, shard_of(state.source), written.partition)

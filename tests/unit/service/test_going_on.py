@@ -33,7 +33,7 @@ class HeldBench(Bench):
         more = (archive_state(1),) if archive else ()
         super().__init__(kafka_state(0), *more, lanes=1, lease_files=LeaseFiles(tmp_path))
         self.held = held
-        self.supervisor._holding = lambda mirror, cluster, shard, destination: self.held
+        self.supervisor._orders._holding = lambda mirror, cluster, shard, destination: self.held
 
     def long_lease(self, *, position: int = 100) -> tuple[Lease, LeasePlan]:
         """The second lease, of a partition that has caught up."""

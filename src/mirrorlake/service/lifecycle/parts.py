@@ -22,6 +22,7 @@ from mirrorlake.service.groups.archiving import GroupArchive
 from mirrorlake.service.groups.syncing import GroupSync
 from mirrorlake.service.heartbeats.writing import HeartbeatWriter
 from mirrorlake.service.lease_plans import lease_seconds_max, seconds_until_over, send_seconds_max
+from mirrorlake.service.leases.lease_orders import NO_SCHEMA_IDS
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.reloading import CurrentConfiguration
 from mirrorlake.service.selection import Pauses
@@ -32,7 +33,7 @@ from mirrorlake.service.sight.metrics import Metrics
 from mirrorlake.service.sight.staleness import StalenessAlarm
 from mirrorlake.service.state_table import StateTable
 from mirrorlake.service.states import writer_name
-from mirrorlake.service.supervisor import NO_SCHEMA_IDS, Supervisor
+from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.service.topics.syncing import TopicLooks
 from mirrorlake.sources.source import SourceWork
 from mirrorlake.topics.sources import modules_of, source_of
