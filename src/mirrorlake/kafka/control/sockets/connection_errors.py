@@ -81,7 +81,8 @@ def lost_error(
         what = "closed by the peer"
     if not is_greeted:
         protocol = settings.security.protocol
-        hint = f"security.protocol is {protocol}: compare it with the broker's listeners" + (
+        # A broker that stops, or a line that is cut, looks the same once; a wrong protocol does each time.
+        hint = f"security.protocol is {protocol}: where this comes again, compare it with the broker's listeners" + (
             "; one that wants a client certificate may do so too: see ssl.keystore.location"
             if protocol.is_encrypted
             else ""
