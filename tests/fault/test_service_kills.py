@@ -181,6 +181,8 @@ def race(scene: Scene, *, seconds: float, with_kafka: bool) -> None:
             if with_kafka:
                 # A Kafka destination has one owner: the older process finds that the newer has taken it over.
                 assert first.exit_code() == EXIT_SUPERSEDED, first.said()
+                assert "mirror exited with error" in first.said()
+                assert "mirror task terminated gracefully" not in first.said()
                 scene.await_progress(second)
             else:
                 time.sleep(seconds)

@@ -284,7 +284,9 @@ class ServiceLoop:
         parts.markers.update()
         if self._supervisor.end_error is None and not self._engine_died:
             parts.groups.look_once_more()
-        parts.events.ended(parts.table.states)
+        superseded = self._supervisor.end_error
+        failure = superseded.message if superseded is not None else "" if ended else "leases did not end in time"
+        parts.events.ended(parts.table.states, failure=failure)
         if not ended:
             _log.error("graceful stop gave up", seconds=parts.config.engine.stop_seconds)
 

@@ -194,20 +194,24 @@ class Events:
             (line,) = lines_of([trouble])
             _write(line)
 
-    def ended(self, states: Sequence[PartitionState]) -> None:
+    def ended(self, states: Sequence[PartitionState], *, failure: str = "") -> None:
         """The service ends: says of each mirror what it did and how it stands, in mirror-v3's words.
 
         A copy to Kafka that the end itself has cut short has no error: the next start looks where it ends.
+
+        Args:
+            states: of all partitions.
+            failure: why no mirror has ended well that has no error of its own; empty where they have.
         """
         now = self._clock.elapsed_seconds()
-        errors = {s.mirror: s.error for s in states if s.error is not None and not _is_cut_short(s, s.error)}
+        errors = {s.mirror: s.error.message for s in states if s.error is not None and not _is_cut_short(s, s.error)}
         self.looked(states)
         for mirror in sorted({state.mirror for state in states}):
             did = account_of(mirror, states, now_seconds=now).facts(now - self._began_seconds)
             _log.info("mirror totals", mirror=mirror, **did)
             # mirror-v3's lines as they are there: its users' tools read them.
-            if mirror in errors:
-                _log.error("mirror exited with error", mirror=mirror, error=errors[mirror].message)
+            if error := errors.get(mirror, failure):
+                _log.error("mirror exited with error", mirror=mirror, error=error)
             else:
                 _log.info("mirror task terminated gracefully", mirror=mirror)
 

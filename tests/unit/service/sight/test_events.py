@@ -1,5 +1,7 @@
 """What a service says in its log: once for one trouble, and what it did at its end."""
 
+from dataclasses import replace
+
 import pytest
 import structlog
 from structlog.testing import capture_logs
@@ -122,6 +124,20 @@ def test_a_copy_that_the_end_cut_short_has_ended_well_and_one_that_fails_has_not
     with capture_logs() as lines:
         told.ended([copied])
     assert lines[-1]["event"] == last_words
+
+
+def test_where_the_run_itself_failed_no_mirror_is_said_to_have_ended_well() -> None:
+    told = events(ManualClock())
+    parked = state(0)
+    parked.failed(TopicMissingError("x has no topic"), 0.0)
+    other = replace(state(1), mirror="other")
+    with capture_logs() as lines:
+        told.ended([parked, other], failure="another process has taken over")
+    assert [(line["mirror"], line["error"]) for line in lines if line["event"] == "mirror exited with error"] == [
+        ("m", "x has no topic"),
+        ("other", "another process has taken over"),
+    ]
+    assert "mirror task terminated gracefully" not in [line["event"] for line in lines]
 
 
 def test_the_lag_of_a_parked_partition_is_unknown_where_nobody_knows_it() -> None:
