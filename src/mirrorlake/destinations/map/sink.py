@@ -158,8 +158,10 @@ class MapSink(EndlessSink):
         # Not where the destination has lost records on the way here: the progress is another one then.
         if self._orders.hand_off is None and known is not None and participant.progress == known:
             await self._check_tail(key, known)
-        # Only now: an open that is cut short leaves the failure that asked for it.
-        self.failure = None
+        # Only now: an open that is cut short leaves the failure that asked for it. And not where the shard's
+        # transaction was given up meanwhile, by another source's batch: the participant is void, and joins again.
+        if self._participant is participant:
+            self.failure = None
         self._next_offset = self.progress.position = participant.taken_end
         if not self.progress.claims:
             self.progress.start_offset = participant.taken_end
@@ -387,13 +389,12 @@ class MapSink(EndlessSink):
                 self.progress.saw_latency(append.max_timestamp_ms, now)
 
     def shard_failed(self, error: MirrorlakeError) -> None:
-        """Ends the sink, as the open transaction was aborted."""
-        if self.failure is None:
-            self.failure = error
-            self._route.append_failed(error, self._where)
-            self._participant = None
-            self._letter_bytes = self._letters_end = 0
-            self._changed()
+        """Ends the sink, as the open transaction was aborted; also one that opens again after an earlier failure."""
+        self.failure = error
+        self._route.append_failed(error, self._where)
+        self._participant = None
+        self._letter_bytes = self._letters_end = 0
+        self._changed()
 
     # --- the participant ----------------------------------------------------------------------------------
 
