@@ -22,7 +22,7 @@ Body = Callable[[PartitionSink, LeaseConnections], Awaitable[None]]
 
 async def with_sink(work: DestinationWork, where: TopicPartition, source: str, body: Body) -> None:
     """Runs ``body`` with a sink as a lease makes it, not opened, and the lease's connections; abandons the sink."""
-    async with _connections() as connections:
+    async with connections_of_a_lease() as connections:
         plan = lease_plan(source, [(where, [work])], end=None)
         lease = LeaseWork(plan, connections, SystemClock())
         sink = lease.make_sink(plan.partitions[0], work, lambda: None)
@@ -33,7 +33,8 @@ async def with_sink(work: DestinationWork, where: TopicPartition, source: str, b
 
 
 @asynccontextmanager
-async def _connections() -> AsyncIterator[LeaseConnections]:
+async def connections_of_a_lease() -> AsyncIterator[LeaseConnections]:
+    """Those of a lease of `LEASE_SECONDS`, closed at the end."""
     cache, clock = WorkerCache(), SystemClock()
     until = clock.elapsed_seconds() + LEASE_SECONDS
     connections = LeaseConnections(

@@ -170,6 +170,10 @@ class ShardTransaction:
         await before_write()
         await owned.rewrite(wanted)
 
+    def is_void(self, participant: Participant) -> bool:
+        """Tells whether the transactions that a participant joined were given up: it must join again."""
+        return self._owned is None or participant not in self._owned.participants
+
     def take(self, participant: Participant, append: MapAppend) -> None:
         """Queues a batch of a participant; it is sent in the open transaction, or in the next."""
         if self._owned is not None:
@@ -183,7 +187,7 @@ class ShardTransaction:
 
     def coalesced_bytes(self, participant: Participant, codec: Codec, *, batch_bytes_max: int) -> int:
         """Returns up to which size batches of a participant should be coalesced, 0 for small ones only."""
-        if self._owned is None or participant not in self._owned.participants:
+        if self._owned is None or self.is_void(participant):
             return 0
         return self._owned.coalesced_bytes(participant, codec, batch_bytes_max=batch_bytes_max)
 

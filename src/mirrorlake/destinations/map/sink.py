@@ -182,6 +182,9 @@ class MapSink(EndlessSink):
             RecordTooLargeError: a record is larger than the destination takes; what came before it stays queued.
             MirrorlakeError: the shard's transaction was given up.
         """
+        if self.failure is None and self._participant is not None and self._shard.is_void(self._participant):
+            # Whoever took the shard over since would commit these batches without this source's progress.
+            self.shard_failed(OutcomeUnknownError(f"source {self._settings.source} has not joined its shard again"))
         if self.failure is not None:
             raise self.failure
         if self._is_over:

@@ -62,6 +62,9 @@ class Shard:
     def coalesced_bytes(self, *_: object, **__: object) -> int:
         return 0
 
+    def is_void(self, participant: Participant) -> bool:
+        return participant not in self.participants
+
     def take(self, participant: Participant, _: MapAppend) -> None:
         assert participant in self.participants, "its batches would be committed without its progress"
         self.taken.append(participant)
@@ -132,6 +135,28 @@ def test_a_sink_whose_shard_is_given_up_while_its_tail_is_compared_hands_nothing
         await sink.open()
 
         assert failure_of(sink) == ""
+        await deliver(sink)
+        assert shard.taken == shard.participants
+
+    asyncio.run(run())
+
+
+def test_a_sink_that_was_not_told_that_its_shard_is_given_up_hands_nothing_over() -> None:
+    shard = Shard()
+
+    async def check_tail(_: ProgressKey, __: MapProgress) -> None:
+        return
+
+    async def run() -> None:
+        sink = sink_of(shard, check_tail)
+        await sink.open()
+        shard.participants.clear()
+
+        with pytest.raises(OutcomeUnknownError, match="has not joined its shard again"):
+            await deliver(sink)
+        assert not shard.taken
+
+        await sink.open()
         await deliver(sink)
         assert shard.taken == shard.participants
 
