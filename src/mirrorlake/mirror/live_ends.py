@@ -26,6 +26,11 @@ class LiveEnds:
         self._timer: asyncio.TimerHandle | None = None
         time.recalled.add_done_callback(self._recalled)
 
+    @property
+    def are_early(self) -> bool:
+        """True once the live time was ended before its time, as where the lease is recalled."""
+        return self._time.recalled.done()
+
     async def wait(self, running: "asyncio.Task[Any]", over: asyncio.Event) -> None:
         """Returns when ``running`` has ended, ``over`` is set, or the live time is over; at once where one is true."""
         if running.done() or over.is_set() or self._time.live_is_over:

@@ -144,17 +144,23 @@ class PartitionJob:
                 hint="many partitions are opened a few at a time; the next lease continues",
             )
         if id(sink) not in self._opened and not self._is_asking_source:
-            who = f"destination {destination.destination} of source {self._work.source}"
-            return not_answered(who, starved_seconds=self._starvation.seconds)
+            return self._not_answered(f"destination {destination.destination} of source {self._work.source}")
         if not self._copies:
-            who = f"{self._work.source_work.label}, asked for source {self._work.source},"
-            return not_answered(who, starved_seconds=self._starvation.seconds)
+            return self._not_answered(f"{self._work.source_work.label}, asked for source {self._work.source},")
         starved_seconds = self._starvation.seconds
         return OutcomeUnknownError(
             f"the lease ended before all that was taken of source {self._work.source} was known to be safe at "
             f"{destination.destination}{without_cpu(starved_seconds)}",
             hint=hint_of(starved_seconds),
         )
+
+    def _not_answered(self, who: str) -> MirrorlakeError:
+        """Returns that somebody had not answered when the lease ended, which says little of who had not all its time."""
+        starved_seconds = self._starvation.seconds
+        if self._live_ends.are_early:
+            said = f"the lease was ended early, before {who.rstrip(',')} had answered"
+            return OutcomeUnknownError(said + without_cpu(starved_seconds), hint=hint_of(starved_seconds))
+        return not_answered(who, starved_seconds=starved_seconds)
 
     async def _run(self) -> None:
         self._slots = [(d, self._make_sink(self._work, d, self.sink_changed)) for d in self._work.destinations]

@@ -1,5 +1,6 @@
 """A lease that is asked to end before its time, or has a partition that ended, ends in order: nothing is unknown."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from conftest import RunAsync
 from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.connections import LeaseConnections, WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from mirrorlake.errors import TopicMissingError
+from mirrorlake.errors import OutcomeUnknownError, TopicMissingError
 from mirrorlake.mirror.lease import LeaseWork
 from mirrorlake.mirror.lease_worker import RECEIVE_BUFFER_BYTES
 from mirrorlake.mirror.told_progress import read_told
@@ -110,6 +111,21 @@ def test_a_recalled_lease_publishes_the_segment_it_has_begun(
     rows = ended_early(replace(plan, partitions=(both,), recall_file=str(recall_file)))
 
     assert positions(rows) == {"west": ("", COUNT), "lake": ("", COUNT)}
+
+
+def test_of_a_destination_that_has_not_answered_yet_a_recalled_lease_does_not_say_that_it_does_not_answer(
+    source_kafka: EmbeddedKafka, topic_name: str, plan: LeasePlan, recall_file: Path
+) -> None:
+    source = TopicPartition(topic_name, 0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        work = kafka_work(f"127.0.0.1:{silent.getsockname()[1]}", source)
+        servers = source_kafka.bootstrap_servers
+        waiting = lease_plan(servers, [(source, [work])], end=None, seconds=LEASE_SECONDS)
+        rows = ended_early(replace(waiting, recall_file=str(recall_file)))
+
+    (row,) = rows.values()
+    assert isinstance(row.error, OutcomeUnknownError)
+    assert row.error.message.startswith("the lease was ended early, before destination west of source ")
 
 
 def test_a_lease_that_runs_tells_what_it_has_copied(plan: LeasePlan, tmp_path: Path, recall_file: Path) -> None:

@@ -13,6 +13,7 @@ from mirrorlake.errors import (
     MirrorlakeError,
     SchemaUnknownError,
     SchemaUnreadableError,
+    TopicMissingError,
     TopicRecreatedError,
 )
 from mirrorlake.mirror.policy import Decision
@@ -162,3 +163,12 @@ def test_of_a_topic_that_was_made_again_all_is_left_wherever_the_one_before_ende
     assert _left(state).endswith(", all of the source topic that is there now")
     state.once_end = 10
     assert _offsets_left([state]) == "unknown"
+
+
+def test_of_a_topic_that_was_away_and_ends_before_the_position_it_is_not_said_that_nothing_is_left() -> None:
+    state = kafka_state(0)
+    state.position, state.source_end, state.error = 10, 7, TopicMissingError("away")
+    assert _left(state).endswith(", position 10, not known whether the source topic is the same")
+    assert _offsets_left([state]) == "unknown"
+    state.source_end = 12
+    assert _left(state).endswith(", offsets 10 to 11")

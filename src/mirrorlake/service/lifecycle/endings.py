@@ -7,7 +7,7 @@ import structlog
 
 from mirrorlake.clock import utc_text
 from mirrorlake.destinations.transactions.owner_states import OwnerState
-from mirrorlake.errors import MirrorlakeError, TopicRecreatedError
+from mirrorlake.errors import MirrorlakeError, TopicMissingError, TopicRecreatedError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.service.state_table import StateTable
@@ -122,6 +122,9 @@ def _left(state: PartitionState) -> str:
     said = _offsets_said(state.position, end)
     if isinstance(state.error, TopicRecreatedError):
         said = "all of the source topic that is there now"  # the position is of the one before
+    elif isinstance(state.error, TopicMissingError) and end is not None and end < (state.position or 0):
+        # A topic that was away and is back may be another one, whose end says nothing of what was copied.
+        said = f"position {state.position}, not known whether the source topic is the same"
     return f"{state.mirror}: {source} to {state.destination}, {said}"
 
 
