@@ -155,7 +155,7 @@ class PartitionJob:
         )
 
     def _not_answered(self, who: str) -> MirrorlakeError:
-        """Returns that somebody had not answered when the lease ended, which says little of who had not all its time."""
+        """Returns that somebody had not answered when the lease ended: no reproach to who had not all of its time."""
         starved_seconds = self._starvation.seconds
         if self._live_ends.are_early:
             said = f"the lease was ended early, before {who.rstrip(',')} had answered"

@@ -331,11 +331,23 @@ class OpenSegment:
             raise self._broken(f"has {found}, its description says {self.footer.file}")
         self._known.found_intact(self._key, self._segment.size_bytes)
 
+    @property
+    def _is_compared_first(self) -> bool:
+        """False of a file whose records are handed out before the last of them tells whether they are right."""
+        has_blocks = isinstance(self._reader, LogSegmentReader) and self._reader.compares_blocks
+        return self._is_near or self._is_snapshot or has_blocks
+
     def _broken(self, what: str) -> ChainBrokenError:
+        copied = (
+            "nothing of it was copied that is not right"
+            if self._is_compared_first
+            else "records of it that were copied before all of it was compared may be wrong, and stay so: `verify` the "
+            "copy then, and where it differs delete it and copy it anew"
+        )
         return ChainBrokenError(
             f"{self._key} {what}",
-            hint="the file was changed, cut, renamed or swapped: put the right one back from a copy of "
-            "the archive; nothing of it was copied that is not right",
+            hint=f"the file was changed, cut, renamed or swapped: put the right one back from a copy of the archive; "
+            f"{copied}",
             key=self._key,
         )
 
