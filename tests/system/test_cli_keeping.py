@@ -413,6 +413,16 @@ def test_a_hold_of_a_topic_says_what_was_gone_before_and_needs_no_configuration(
     assert added.rows()[0]["reason"] == "offsets below 40 had been retired before"
 
 
+def test_a_hold_of_a_range_of_which_nothing_is_left_is_not_said_to_hold(lake: Path) -> None:
+    assert kept("retain", configuration(lake, "retain: {max-bytes: 1}")).code == 0
+    offsets = ("--partition", "0", "--from-offset", "5", "--to-offset", "39")
+    add = ("archive", "hold", "add", "--root", lake, "--topic", "orders", "--hold", "late", *offsets)
+    added = mirrorlake(*add, "--format", "json")
+    (row,) = added.rows()
+    assert (added.code, row["result"], row["start"], row["end"]) == (1, "gone", None, 40)
+    assert row["reason"] == "offsets below 40 had been retired before, all of these among them"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["00", "0.bak"])
 def test_a_folder_beside_partitions_that_holds_files_is_named_and_kept_and_nothing_is_said_to_be_erased(

@@ -24,13 +24,23 @@ class ComparedFile(SizedFile):
         file_bytes: how long it has to be.
         blocks: the checksums.
         where: names it in messages.
+        than: says there what the checksums are of.
     """
 
-    def __init__(self, file: BinaryIO, *, file_bytes: int, blocks: BlockSums, where: str) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        *,
+        file_bytes: int,
+        blocks: BlockSums,
+        where: str,
+        than: str = "its description says",
+    ) -> None:
         super().__init__(file_bytes)
         self._file = file
         self._blocks = blocks
         self._where = where
+        self._than = than
         self._held_number = -1
         self._held = memoryview(b"")
         self._is_of_length = False
@@ -132,7 +142,7 @@ class ComparedFile(SizedFile):
     def _changed(self, number: int) -> ChainBrokenError:
         start = number * self._blocks.block_bytes
         end = min(start + self._blocks.block_bytes, self._size_bytes)
-        return self._broken(f"has other bytes from {start} to {end - 1} than its description says")
+        return self._broken(f"has other bytes from {start} to {end - 1} than {self._than}")
 
     def _broken(self, what: str) -> ChainBrokenError:
         return ChainBrokenError(

@@ -5,7 +5,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mirrorlake.archive.maintenance.holds import lift_hold, place_hold, read_holds, read_note, unreadable_hold
+from mirrorlake.archive.maintenance.holds import (
+    HeldPartition,
+    lift_hold,
+    place_hold,
+    read_holds,
+    read_note,
+    unreadable_hold,
+)
 from mirrorlake.archive.names import HOLD_PREFIX, HoldName
 from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError
@@ -26,7 +33,8 @@ class HoldRow:
     """One hold in one store; of a hold that was placed, one row for each partition it concerns.
 
     ``start`` is the first offset that is held, where that is known, ``end`` the one behind the last, None where all is
-    held that is to come. ``result`` is `held`, `unknown`, `lifted` or `failed`.
+    held that is to come. ``result`` is `held`, `gone` where nothing was left of the range, `unknown`, `lifted` or
+    `failed`.
     """
 
     place: ArchivePlace
@@ -84,21 +92,22 @@ def place(places: Sequence[ArchivePlace], hold: HoldName, *, reason: str, clock:
             rows.append(_row(topic[0], hold, "failed", error=error))
             continue
         for held in kept:
-            if held.is_certain:
-                why = f"offsets below {held.floor} had been retired before" if held.floor > _first(hold) else ""
-            else:
-                why = f"retention or an erasure is about to take up to {held.announced}, and did not end: do it again"
-            rows.append(
-                _row(
-                    concerned[held.partition],
-                    hold,
-                    "held" if held.is_certain else "unknown",
-                    partition=held.partition,
-                    start=max(held.floor, _first(hold)),
-                    reason=why,
-                )
-            )
+            rows.append(_placed_row(concerned[held.partition], hold, held))
     return rows
+
+
+def _placed_row(place: ArchivePlace, hold: HoldName, held: HeldPartition) -> HoldRow:
+    start: int | None = max(held.floor, _first(hold))
+    if not held.is_certain:
+        result = "unknown"
+        why = f"retention or an erasure is about to take up to {held.announced}, and did not end: do it again"
+    elif hold.last is not None and held.floor > hold.last:
+        result, start = "gone", None
+        why = f"offsets below {held.floor} had been retired before, all of these among them"
+    else:
+        result = "held"
+        why = f"offsets below {held.floor} had been retired before" if held.floor > _first(hold) else ""
+    return _row(place, hold, result, partition=held.partition, start=start, reason=why)
 
 
 def listed(places: Sequence[ArchivePlace]) -> list[HoldRow]:

@@ -152,9 +152,7 @@ def _parts(records: Iterator[RecordColumns]) -> Iterator[RecordColumns]:
             row, before = stop, int(ends[stop - 1])
 
 
-def in_offset_order(
-    reader: ParquetSegmentReader, offsets: OffsetRange, *, where: str, first: Iterator[RecordColumns] | None = None
-) -> Iterator[RecordColumns]:
+def in_offset_order(reader: ParquetSegmentReader, offsets: OffsetRange, *, where: str) -> Iterator[RecordColumns]:
     """Yields the records of a snapshot, which lie in the order of their keys, in the order of their offsets.
 
     Reads the file once for each `VIEW_BYTES_MAX` of records, so that memory does not grow with the view.
@@ -163,16 +161,13 @@ def in_offset_order(
         reader: of the snapshot.
         offsets: which of its records.
         where: names the file in messages.
-        first: the same records as ``reader.stored()``, for the first pass: it is read to its end before anything is
-            handed out, so whatever it raises is raised before.
 
     Raises:
         ChainBrokenError: damaged; or an offset is there twice.
     """
     position: int | None = offsets.start_offset
     while position is not None:
-        stored, first = first or reader.stored(), None
-        columns, position = _lowest(stored, position, offsets.end_offset)
+        columns, position = _lowest(reader.stored(), position, offsets.end_offset)
         if (np.diff(columns.offsets) == 0).any():
             raise ChainBrokenError(f"{where} holds two records of one offset", hint="put it back from a copy")
         if len(columns):

@@ -1,21 +1,39 @@
 """What one worker has found of the segments of a partition: a cache only.
 
-Segments never change, so what was found of one holds as long as its size does.
+Segments never change, so what was found of one holds as long as its size does; what is read of it later is compared
+with the sums of its blocks.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import xxhash
 
+from mirrorlake.archive.blocks.sums import BlockSums
+
 KNOWN_MAX = 10_000
+
+SUMS_BYTES_MAX = 16 << 20
+"""Of the blocks of all of them together: those of half a terabyte."""
 
 SEARCHES_MAX = 16
 """A mirror asks for two times of a partition, its ``from`` and its ``until``."""
 
 STOPS_MAX = 64
 """Places inside of `log` segments: a lease reads some megabytes further than what it can send."""
+
+
+class Compared(NamedTuple):
+    """A file as it was compared: another archive in the place of one may have files of the same names and sizes.
+
+    ``checksum`` is what it was compared with, empty where nothing is said of it.
+    """
+
+    key: str
+    size_bytes: int
+    checksum: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +62,28 @@ class KnownSegments:
 
     def __init__(self) -> None:
         self._searches: OrderedDict[Hashable, TimeSearch] = OrderedDict()
-        self._intact: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._intact: OrderedDict[Compared, BlockSums | None] = OrderedDict()
+        self._sums_bytes = 0
         self._stops: deque[tuple[tuple[str, int], LogStop]] = deque(maxlen=STOPS_MAX)
 
-    def is_intact(self, key: str, size_bytes: int) -> bool:
+    def is_intact(self, which: Compared) -> bool:
         """Tells whether the whole file was compared with all that is said of it."""
-        return (key, size_bytes) in self._intact
+        return which in self._intact
 
-    def found_intact(self, key: str, size_bytes: int) -> None:
-        """Remembers it."""
-        self._intact[key, size_bytes] = None
-        if len(self._intact) > KNOWN_MAX:
-            self._intact.popitem(last=False)
+    def sums_of(self, which: Compared) -> BlockSums | None:
+        """Returns the sums of its blocks from when it was compared; None where there are none, or it was not."""
+        return self._intact.get(which)
+
+    def found_intact(self, which: Compared, sums: BlockSums | None = None) -> None:
+        """Remembers it, and the sums of its blocks where they are known."""
+        self._forget(self._intact.pop(which, None))
+        self._intact[which] = sums
+        self._sums_bytes += len(sums.digests) if sums is not None else 0
+        while len(self._intact) > KNOWN_MAX or (self._sums_bytes > SUMS_BYTES_MAX and len(self._intact) > 1):
+            self._forget(self._intact.popitem(last=False)[1])
+
+    def _forget(self, sums: BlockSums | None) -> None:
+        self._sums_bytes -= len(sums.digests) if sums is not None else 0
 
     def stopped(self, key: str, size_bytes: int, stop: LogStop) -> None:
         """Remembers a place inside of a `log` segment."""

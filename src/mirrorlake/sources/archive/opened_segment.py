@@ -1,12 +1,11 @@
 """Opens a segment to be read from a position on, once it is known to be whole and whose it is.
 
 Nothing of a segment is handed out before this was looked at: what it says of itself agrees with its name and its place,
-its file is as long as its description says, and its bytes are those it was sealed with. Of a log whose description has
-checksums of blocks, each block is compared as it is read. The bytes of a file of a bucket that is small are read once,
-checked, and decoded where they lie in memory. Another larger one's content is summed up as it is read from its start
-on, as to read all of it first would take a second download; its last records are held back until the sum is right.
-Where reading begins inside of a larger one that no reading has compared yet, all of it is read once before. A file of
-mirror-v3 has nothing to compare with but its edges, which are looked at first.
+its file is as long as its description says, and its bytes are those it was sealed with. The bytes of a file of a bucket
+that is small are read once, checked, and decoded where they lie in memory. Any other is read twice: first all of it is
+compared, then it is decoded, now or in a later lease, and what is read then is compared with what the first reading
+found, block by block. Of a log whose description has checksums of blocks, each block is compared as it is read, once.
+A file of mirror-v3 has nothing to compare with but its edges, which are looked at first.
 """
 
 import io
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
 
+from mirrorlake.archive.blocks.seen_file import SeenFile
+from mirrorlake.archive.blocks.sums import BlockSums
 from mirrorlake.archive.chain import Segment
-from mirrorlake.archive.checksum import checksum_by
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.name_check import check_bare_edges
@@ -31,7 +31,7 @@ from mirrorlake.kafka.records.codec import Codec
 from mirrorlake.kafka.records.columns import RecordColumns
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.sources.archive.content import Content, LogContent, Piece, RecordContent, in_offset_order
-from mirrorlake.sources.archive.known_segments import KnownSegments
+from mirrorlake.sources.archive.known_segments import Compared, KnownSegments
 from mirrorlake.sources.archive.piece_buffers import PieceBuffers
 from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
 
@@ -139,7 +139,9 @@ class OpenSegment:
         self._is_near = store.listing_page_objects is None or segment.size_bytes <= HELD_BYTES_MAX
         self._read_bytes = NEAR_READ_BYTES if self._is_near else READ_BYTES
         listed = _as_listed(cast(BinaryIO, StoppableFile(store.open(key), is_given_up)), key, segment)
-        self._file = _held(listed, store, segment)
+        self._is_held = self._is_near and store.listing_page_objects is not None
+        self._seen: SeenFile | None = None
+        self._file = _held(listed, segment) if self._is_held else self._as_seen(listed)
         try:
             self._reader: SegmentReader = open_segment(store, key, opened=self._file)
             self.footer = self._reader.footer
@@ -153,6 +155,11 @@ class OpenSegment:
             self._file.close()
             raise
 
+    def _as_seen(self, file: BinaryIO) -> BinaryIO:
+        """Returns the file so that it is summed up where it is compared."""
+        self._seen = SeenFile(file, file_bytes=self._segment.size_bytes, where=self._key)
+        return cast(BinaryIO, self._seen)
+
     def content(
         self, offsets: OffsetRange, *, codec: Codec, batch_bytes_max: int, buffers: PieceBuffers | None = None
     ) -> Content:
@@ -165,6 +172,7 @@ class OpenSegment:
             buffers: for pieces of it; None for memory of their own.
         """
         if self._segment.name.extension == LOG:
+            self._compare_first()
             return self._log_content(offsets, buffers)
         return RecordContent(
             self._reader,
@@ -200,23 +208,25 @@ class OpenSegment:
                 compared without a download is then not read whole for it.
 
         Raises:
-            ChainBrokenError: damaged. Where reading begins inside of a file that was not compared with its checksum
-                yet, all of it is, before anything is yielded.
+            ChainBrokenError: damaged. All of a file that was not compared with its checksum yet is, before anything is
+                yielded.
         """
+        if not is_glimpse:
+            self._compare_first()
         if self._is_snapshot:
             assert isinstance(self._reader, ParquetSegmentReader), "only Parquet files are snapshots"
-            first = None if self._is_checked or self.footer is None else self._summed(self._reader.stored())
-            yield from in_offset_order(self._reader, offsets, where=self._key, first=first)
+            yield from in_offset_order(self._reader, offsets, where=self._key)
         elif self._is_near_and_sealed and not is_glimpse:
             assert isinstance(self._reader, ParquetSegmentReader), "only Parquet files are sealed"
             yield from self._bounded(self._reader.intact_records(offsets), offsets)
-        elif self._is_checked or is_glimpse or self._segment.name.extension == LOG:
-            yield from self._bounded(self._reader.records(within=offsets), offsets)
-        elif self._is_from_the_start(offsets):
-            yield from self._bounded(self._summed(self._reader.records()), offsets)
         else:
-            self._compare()
             yield from self._bounded(self._reader.records(within=offsets), offsets)
+
+    def _compare_first(self) -> None:
+        has_blocks = isinstance(self._reader, LogSegmentReader) and self._reader.compares_blocks
+        if not (self._is_checked or has_blocks):
+            self._compare()
+            self._is_checked = True
 
     def check_batches(self) -> None:
         """Compares a `log` segment, whose batches `records` decodes as they are, with all checksums there are of it.
@@ -236,12 +246,6 @@ class OpenSegment:
         """True of a Parquet file that is as it was written and can be read a page at a time."""
         is_sealed = isinstance(self._reader, ParquetSegmentReader) and self.footer is not None and self.footer.seal
         return bool(is_sealed) and self._is_checked and self._is_near
-
-    def _is_from_the_start(self, offsets: OffsetRange) -> bool:
-        """Tells whether a range holds all records of the file."""
-        name, footer = self._segment.name, self.footer
-        first = footer.first_offset if footer is not None and footer.first_offset is not None else name.from_offset
-        return offsets.start_offset <= first and offsets.end_offset == name.end_offset
 
     def _bounded(self, records: Iterator[RecordColumns], offsets: OffsetRange) -> Iterator[RecordColumns]:
         """Yields the same, the last ones once the last record of the file was seen, where the range holds it."""
@@ -264,22 +268,6 @@ class OpenSegment:
             return None  # a cleaner may have taken the record with which a batch ended
         return self._segment.name.to_offset if self.footer is None else self.footer.last_offset
 
-    def _summed(self, records: Iterator[RecordColumns]) -> Iterator[RecordColumns]:
-        """Yields the same, the last ones once all of them were compared with the checksum."""
-        assert self.footer is not None, "nothing to compare with"
-        checksum, count, held = checksum_by(self.footer.parts), 0, None
-        for columns in records:
-            checksum.update(columns)
-            count += len(columns)
-            if held is not None:
-                yield held
-            held = columns
-        if (count, checksum.hexdigest()) != (self.footer.records, self.footer.checksum):
-            raise self._broken(f"holds {count} records that are not those it was written with")
-        self._known.found_intact(self._key, self._segment.size_bytes)
-        if held is not None:
-            yield held
-
     def _check_description(self) -> None:
         footer, name = self.footer, self._segment.name
         if footer is None:
@@ -298,15 +286,15 @@ class OpenSegment:
 
         Of a log with checksums of blocks nothing needs to be: what is read of it is compared.
         """
-        size = self._segment.size_bytes
-        if self._known.is_intact(self._key, size):
+        if self._known.is_intact(self._as_compared) and not (self._is_held and self.footer is not None):
+            self._go_by(self._known.sums_of(self._as_compared))
             return True
         if self.footer is None:
             # Records of a snapshot lie in another order; of files that share offsets a name holds a part.
             if not self._is_snapshot and not isinstance(store, ForeignStore):
                 folder = self._key.rpartition("/")[0].rpartition("/")[2]
                 check_bare_edges(self._key, self._reader.edges(), name=self._segment.name, partition=int(folder))
-            self._known.found_intact(self._key, size)
+            self._known.found_intact(self._as_compared)
             return True
         if isinstance(self._reader, LogSegmentReader) and self._reader.compares_blocks:
             return True
@@ -329,25 +317,30 @@ class OpenSegment:
                 self._reader.check_seal(read_bytes=self._read_bytes)
         elif (found := sum_of(self._file, read_bytes=self._read_bytes)) != self.footer.file:
             raise self._broken(f"has {found}, its description says {self.footer.file}")
-        self._known.found_intact(self._key, self._segment.size_bytes)
+        sums = self._seen.sums() if self._seen is not None else None
+        self._known.found_intact(self._as_compared, sums)
+        self._go_by(sums)
 
     @property
-    def _is_compared_first(self) -> bool:
-        """False of a file whose records are handed out before the last of them tells whether they are right."""
-        has_blocks = isinstance(self._reader, LogSegmentReader) and self._reader.compares_blocks
-        return self._is_near or self._is_snapshot or has_blocks
+    def _as_compared(self) -> Compared:
+        footer = self.footer
+        said = "" if footer is None else footer.seal or (footer.file.checksum if footer.file else footer.checksum)
+        return Compared(self._key, self._segment.size_bytes, said or "")
+
+    def _go_by(self, sums: BlockSums | None) -> None:
+        """Has all that is read from now on compared; the description inside of the file, which was read, at once."""
+        if self._seen is None or sums is None:
+            return
+        self._seen.compare_with(sums)
+        if isinstance(self._reader, ParquetSegmentReader):
+            self._seen.seek(-self._reader.footer_bytes, io.SEEK_END)
+            self._seen.read()
 
     def _broken(self, what: str) -> ChainBrokenError:
-        copied = (
-            "nothing of it was copied that is not right"
-            if self._is_compared_first
-            else "records of it that were copied before all of it was compared may be wrong, and stay so: `verify` the "
-            "copy then, and where it differs delete it and copy it anew"
-        )
         return ChainBrokenError(
             f"{self._key} {what}",
-            hint=f"the file was changed, cut, renamed or swapped: put the right one back from a copy of the archive; "
-            f"{copied}",
+            hint="the file was changed, cut, renamed or swapped: put the right one back from a copy of "
+            "the archive; nothing of it was copied that is not right",
             key=self._key,
         )
 
@@ -391,10 +384,8 @@ def _as_listed(file: BinaryIO, key: str, segment: Segment) -> BinaryIO:
     return file
 
 
-def _held(file: BinaryIO, store: ObjectStore, segment: Segment) -> BinaryIO:
-    """Returns the same file in memory where it lies in a bucket and is small, or else itself."""
-    if store.listing_page_objects is None or segment.size_bytes > HELD_BYTES_MAX:
-        return file
+def _held(file: BinaryIO, segment: Segment) -> BinaryIO:
+    """Returns the same file in memory."""
     with file:
         parts = bytearray()
         while data := file.read(RANGE_BYTES):

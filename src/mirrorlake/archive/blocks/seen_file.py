@@ -1,0 +1,82 @@
+"""A file of which nothing is handed out, once it was compared as a whole, but the bytes that were compared."""
+
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from mirrorlake.archive.blocks.compared_file import ComparedFile
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES, BlockSummer, BlockSums
+from mirrorlake.stores.sized_file import SizedFile
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+class SeenFile(SizedFile):
+    """Sums up the blocks of a file while it is read from its start to its end; `compare_with` such sums later.
+
+    A file is compared with its checksum by one reading and decoded by another one, of the same lease or of a later
+    one, and may change in between.
+
+    Args:
+        file: seekable, closed with this.
+        file_bytes: how long it is.
+        where: names it in messages.
+    """
+
+    def __init__(self, file: BinaryIO, *, file_bytes: int, where: str) -> None:
+        super().__init__(file_bytes)
+        self._file = file
+        self._where = where
+        self._summer = BlockSummer(BLOCK_BYTES)
+        self._summed_bytes = 0
+
+    def sums(self) -> BlockSums | None:
+        """Returns the checksums of its blocks; None where it was not read from its start to its end, in order."""
+        return self._summer.sums() if self._summed_bytes == self._size_bytes else None
+
+    def compare_with(self, sums: BlockSums) -> None:
+        """Hands out only what has these sums from now on."""
+        than = "it had when all of it was compared"
+        compared = ComparedFile(self._file, file_bytes=self._size_bytes, blocks=sums, where=self._where, than=than)
+        self._file = cast(BinaryIO, compared)
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Fills the start of the buffer and returns how much of it, 0 at the end alone.
+
+        Raises:
+            ChainBrokenError: it is not what was compared.
+            MirrorlakeError: the store's.
+        """
+        view = memoryview(buffer).cast("B")
+        self._go_there()
+        count: int = self._file.readinto(view)  # type: ignore[attr-defined]  # every store's file has it
+        self._took(view[:count])
+        return count
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Returns the next bytes, as many as asked for but at the end; see `readinto`."""
+        left = max(0, self._size_bytes - self._position)
+        wanted = left if size < 0 else min(size, left)
+        parts: list[bytes] = []
+        while wanted > 0:
+            self._go_there()
+            if not (data := self._file.read(wanted)):
+                break
+            self._took(memoryview(data))
+            parts.append(data)
+            wanted -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """Closes the file."""
+        super().close()
+        self._file.close()
+
+    def _go_there(self) -> None:
+        if self._file.tell() != self._position:
+            self._file.seek(self._position)
+
+    def _took(self, data: memoryview) -> None:
+        if self._position == self._summed_bytes:
+            self._summer.update(data)
+            self._summed_bytes += len(data)
+        self._position += len(data)
