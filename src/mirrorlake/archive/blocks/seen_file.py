@@ -26,11 +26,15 @@ class SeenFile(SizedFile):
         super().__init__(file_bytes)
         self._file = file
         self._where = where
+        self.begin_sums()
+
+    def begin_sums(self) -> None:
+        """Forgets what was read so far: what is compared is summed up, and no reading before that."""
         self._summer = BlockSummer(BLOCK_BYTES)
         self._summed_bytes = 0
 
     def sums(self) -> BlockSums | None:
-        """Returns the checksums of its blocks; None where it was not read from its start to its end, in order."""
+        """Returns the checksums of its blocks; None where it was not read since from its start to its end, in order."""
         return self._summer.sums() if self._summed_bytes == self._size_bytes else None
 
     def compare_with(self, sums: BlockSums) -> None:

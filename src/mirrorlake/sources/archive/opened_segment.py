@@ -310,6 +310,8 @@ class OpenSegment:
             ChainBrokenError: they differ.
         """
         assert self.footer is not None, "nothing to compare with"
+        if self._seen is not None:
+            self._seen.begin_sums()
         if isinstance(self._reader, ParquetSegmentReader):
             if self.footer.seal is None:
                 self._reader.check_content()

@@ -65,6 +65,19 @@ def test_a_file_that_was_not_read_whole_and_in_order_has_no_sums() -> None:
     assert file.sums() is None
 
 
+def test_what_was_read_before_it_is_compared_is_not_summed_up() -> None:
+    file, disk = seen()
+    disk[3] ^= 1
+    file.read(20)
+    disk[3] ^= 1
+    file.begin_sums()
+    file.seek(0)
+    assert file.read() == DATA
+    expected = BlockSummer(BLOCK_BYTES)
+    expected.update(DATA)
+    assert file.sums() == expected.sums()
+
+
 @given(
     reads=st.lists(st.tuples(st.integers(0, len(DATA)), st.integers(0, len(DATA))), max_size=8),
     changed=st.integers(0, len(DATA) - 1),
