@@ -209,8 +209,6 @@ class LogContent:
         offsets: what is wanted of it.
         key: names it in messages.
         stop: where the batch begins that holds the first offset wanted, or one before it.
-        file_checksum: what all bytes must sum up to, which is looked at before the last batches are handed out; None
-            where it was looked at, or the file looks at what is read of it.
         unit_bytes: the file is read from a multiple of these on, in multiples of these.
         buffers: of `PIECE_BYTES`, for what is read; None for memory of its own.
     """
@@ -223,13 +221,10 @@ class LogContent:
         offsets: OffsetRange,
         key: str,
         stop: LogStop,
-        file_checksum: str | None = None,
         unit_bytes: int = 1,
         buffers: PieceBuffers | None = None,
     ) -> None:
         self._byte_position = stop.byte_position  # of the first batch not handed out yet
-        self._sum = stop.before.copy() if stop.before is not None and file_checksum is not None else None
-        self._file_checksum = file_checksum
         self._file = file
         self._segment = segment
         self._position = offsets.start_offset
@@ -248,8 +243,7 @@ class LogContent:
     @property
     def stop(self) -> LogStop:
         """Where the first batch begins that was not handed out yet."""
-        before = self._sum.copy() if self._sum is not None else None
-        return LogStop(offset=self._position, byte_position=self._byte_position, before=before)
+        return LogStop(offset=self._position, byte_position=self._byte_position)
 
     def next_piece(self) -> Piece | None:
         """Returns the next piece; see `Content`."""
@@ -276,15 +270,10 @@ class LogContent:
         return Piece(covered=covered, items=items, size_bytes=held, buffer=buffer if items else None)
 
     def _check_end(self) -> None:
-        """Checks before the last piece is handed out that nothing is left behind it, and the bytes are the right ones.
-
-        Where a batch lies is not part of its own checksum.
-        """
+        """Checks before the last piece is handed out that nothing is left behind it."""
         is_whole = self._byte_position == self._segment.size_bytes
         if self._position >= self._segment.name.end_offset and not is_whole:
             raise self._broken("has batches behind its last offset")
-        if is_whole and self._sum is not None and self._sum.hexdigest() != self._file_checksum:
-            raise self._broken(f"has checksum {self._sum.hexdigest()}, its description says {self._file_checksum}")
 
     def close(self) -> None:
         """Closes the file."""
@@ -297,7 +286,7 @@ class LogContent:
             for batch in walked:
                 self._add(batch, items)
                 self._follows = max(self._follows, batch.header.next_offset)
-                self._pass(batch.view)
+                self._byte_position += len(batch.view)
                 if self._position >= self._end:
                     return None
         except ChainBrokenError as error:
@@ -334,11 +323,6 @@ class LogContent:
             except CorruptBatchError as error:
                 return found[:number], self._broken(f"cannot be read as record batches: {error}")
         return found, trouble
-
-    def _pass(self, view: memoryview) -> None:
-        self._byte_position += len(view)
-        if self._sum is not None:
-            self._sum.update(view)
 
     def _add(self, batch: Batch, items: list[ClassifiedBatch]) -> None:
         header = batch.header

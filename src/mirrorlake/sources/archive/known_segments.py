@@ -6,10 +6,8 @@ with the sums of its blocks.
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
-
-import xxhash
 
 from mirrorlake.archive.blocks.sums import BlockSums
 
@@ -38,14 +36,10 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStop:
-    """A place inside of a `log` segment: a batch begins at a byte, all before it end at or below ``offset``.
-
-    ``before`` is the sum of the bytes before, None where they were not summed up; whoever goes on with it takes a copy.
-    """
+    """A place inside of a `log` segment: a batch begins at a byte, all before it end at or below ``offset``."""
 
     offset: int = 0
     byte_position: int = 0
-    before: xxhash.xxh3_128 | None = field(default_factory=xxhash.xxh3_128, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,20 +83,9 @@ class KnownSegments:
         """Remembers a place inside of a `log` segment."""
         self._stops.append(((key, size_bytes), stop))
 
-    def stop_before(self, key: str, size_bytes: int, offset: int, *, is_summed: bool) -> LogStop:
-        """Returns the last known place that does not lie behind ``offset``, else the beginning.
-
-        Args:
-            key: of the segment.
-            size_bytes: of the segment.
-            offset: what lies before it is not wanted.
-            is_summed: leaves out places before which the bytes were not summed up.
-        """
-        known = (
-            stop
-            for where, stop in [*self._stops]
-            if where == (key, size_bytes) and stop.offset <= offset and (stop.before is not None or not is_summed)
-        )
+    def stop_before(self, key: str, size_bytes: int, offset: int) -> LogStop:
+        """Returns the last known place that does not lie behind ``offset``, else the beginning."""
+        known = (stop for where, stop in [*self._stops] if where == (key, size_bytes) and stop.offset <= offset)
         return max(known, key=lambda stop: stop.byte_position, default=LogStop())
 
     def search(self, question: Hashable) -> TimeSearch | None:

@@ -184,16 +184,13 @@ class OpenSegment:
 
     def _log_content(self, offsets: OffsetRange, buffers: PieceBuffers | None) -> Content:
         assert isinstance(self._reader, LogSegmentReader), "only logs have batches"
-        checksum = self.footer.file.checksum if self.footer and self.footer.file and not self._is_checked else None
-        size = self._segment.size_bytes
-        stop = self._known.stop_before(self._key, size, offsets.start_offset, is_summed=checksum is not None)
+        stop = self._known.stop_before(self._key, self._segment.size_bytes, offsets.start_offset)
         content = LogContent(
             self._reader.file,
             self._segment,
             offsets=offsets,
             key=self._key,
             stop=stop,
-            file_checksum=checksum,
             unit_bytes=self._reader.unit_bytes,
             buffers=buffers,
         )
