@@ -158,7 +158,7 @@ class PartitionJob:
         """Returns that somebody had not answered when the lease ended: no reproach to who had not all of its time."""
         starved_seconds = self._starvation.seconds
         if self._live_ends.are_early:
-            said = f"the lease was ended early, before {who.rstrip(',')} had answered"
+            said = f"the lease was ended early, before {who} had answered"
             return OutcomeUnknownError(said + without_cpu(starved_seconds), hint=hint_of(starved_seconds))
         return not_answered(who, starved_seconds=starved_seconds)
 

@@ -30,18 +30,19 @@ class SeenFile(SizedFile):
 
     def begin_sums(self) -> None:
         """Forgets what was read so far: what is compared is summed up, and no reading before that."""
-        self._summer = BlockSummer(BLOCK_BYTES)
+        self._summer: BlockSummer | None = BlockSummer(BLOCK_BYTES)
         self._summed_bytes = 0
 
     def sums(self) -> BlockSums | None:
         """Returns the checksums of its blocks; None where it was not read since from its start to its end, in order."""
-        return self._summer.sums() if self._summed_bytes == self._size_bytes else None
+        return self._summer.sums() if self._summer is not None and self._summed_bytes == self._size_bytes else None
 
     def compare_with(self, sums: BlockSums) -> None:
         """Hands out only what has these sums from now on."""
         than = "it had when all of it was compared"
         compared = ComparedFile(self._file, file_bytes=self._size_bytes, blocks=sums, where=self._where, than=than)
         self._file = cast(BinaryIO, compared)
+        self._summer = None  # each block is summed up to be compared
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Fills the start of the buffer and returns how much of it, 0 at the end alone.
@@ -80,7 +81,7 @@ class SeenFile(SizedFile):
             self._file.seek(self._position)
 
     def _took(self, data: memoryview) -> None:
-        if self._position == self._summed_bytes:
+        if self._summer is not None and self._position == self._summed_bytes:
             self._summer.update(data)
             self._summed_bytes += len(data)
         self._position += len(data)

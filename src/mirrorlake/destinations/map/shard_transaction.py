@@ -172,7 +172,11 @@ class ShardTransaction:
 
     def is_void(self, participant: Participant) -> bool:
         """Tells whether the transactions that a participant joined were given up: it must join again."""
-        return self._owned is None or participant not in self._owned.participants
+        return self._owned_of(participant) is None
+
+    def _owned_of(self, participant: Participant) -> OwnedShard | None:
+        owned = self._owned
+        return owned if owned is not None and participant in owned.participants else None
 
     def take(self, participant: Participant, append: MapAppend) -> None:
         """Queues a batch of a participant; it is sent in the open transaction, or in the next."""
@@ -187,19 +191,18 @@ class ShardTransaction:
 
     def coalesced_bytes(self, participant: Participant, codec: Codec, *, batch_bytes_max: int) -> int:
         """Returns up to which size batches of a participant should be coalesced, 0 for small ones only."""
-        if self._owned is None or self.is_void(participant):
-            return 0
-        return self._owned.coalesced_bytes(participant, codec, batch_bytes_max=batch_bytes_max)
+        owned = self._owned_of(participant)
+        return 0 if owned is None else owned.coalesced_bytes(participant, codec, batch_bytes_max=batch_bytes_max)
 
     async def await_commit(self, participant: Participant) -> None:
         """Waits until all it handed over is committed, or the participant void; a commit is not put off for long."""
-        if self._owned is None or participant not in self._owned.participants:
+        if (owned := self._owned_of(participant)) is None:
             return
         participant.waits += 1
         try:
-            while (participant.is_dirty or self._owned.is_closing) and participant in self._owned.participants:
+            while (participant.is_dirty or owned.is_closing) and participant in owned.participants:
                 participant.clean.clear()
-                self._owned.changed.set()
+                owned.changed.set()
                 await participant.clean.wait()
         finally:
             participant.waits -= 1

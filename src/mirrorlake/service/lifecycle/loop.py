@@ -284,11 +284,14 @@ class ServiceLoop:
         parts.markers.update()
         if self._supervisor.end_error is None and not self._engine_died:
             parts.groups.look_once_more()
-        superseded = self._supervisor.end_error
-        failure = superseded.message if superseded is not None else "" if ended else "leases did not end in time"
-        parts.events.ended(parts.table.states, failure=failure)
+        parts.events.ended(parts.table.states, failure=self._why_failed(ended=ended))
         if not ended:
             _log.error("graceful stop gave up", seconds=parts.config.engine.stop_seconds)
+
+    def _why_failed(self, *, ended: bool) -> str:
+        if (superseded := self._supervisor.end_error) is not None:
+            return superseded.message
+        return "" if ended else "leases did not end in time"
 
     def _on_engine_dead(self) -> None:
         self._engine_died = True

@@ -139,9 +139,9 @@ class OpenSegment:
         self._is_near = store.listing_page_objects is None or segment.size_bytes <= HELD_BYTES_MAX
         self._read_bytes = NEAR_READ_BYTES if self._is_near else READ_BYTES
         listed = _as_listed(cast(BinaryIO, StoppableFile(store.open(key), is_given_up)), key, segment)
-        self._is_held = self._is_near and store.listing_page_objects is not None
-        self._seen: SeenFile | None = None
-        self._file = _held(listed, segment) if self._is_held else self._as_seen(listed)
+        is_held = self._is_near and store.listing_page_objects is not None
+        self._seen = None if is_held else SeenFile(listed, file_bytes=segment.size_bytes, where=key)
+        self._file = cast(BinaryIO, self._seen) if self._seen is not None else _held(listed, segment)
         try:
             self._reader: SegmentReader = open_segment(store, key, opened=self._file)
             self.footer = self._reader.footer
@@ -154,11 +154,6 @@ class OpenSegment:
         except BaseException:
             self._file.close()
             raise
-
-    def _as_seen(self, file: BinaryIO) -> BinaryIO:
-        """Returns the file so that it is summed up where it is compared."""
-        self._seen = SeenFile(file, file_bytes=self._segment.size_bytes, where=self._key)
-        return cast(BinaryIO, self._seen)
 
     def content(
         self, offsets: OffsetRange, *, codec: Codec, batch_bytes_max: int, buffers: PieceBuffers | None = None
@@ -220,8 +215,7 @@ class OpenSegment:
             yield from self._bounded(self._reader.records(within=offsets), offsets)
 
     def _compare_first(self) -> None:
-        has_blocks = isinstance(self._reader, LogSegmentReader) and self._reader.compares_blocks
-        if not (self._is_checked or has_blocks):
+        if not self._is_checked:
             self._compare()
             self._is_checked = True
 
@@ -283,7 +277,7 @@ class OpenSegment:
 
         Of a log with checksums of blocks nothing needs to be: what is read of it is compared.
         """
-        if self._known.is_intact(self._as_compared) and not (self._is_held and self.footer is not None):
+        if self._known.is_intact(self._as_compared) and (self._seen is not None or self.footer is None):
             self._go_by(self._known.sums_of(self._as_compared))
             return True
         if self.footer is None:

@@ -94,7 +94,9 @@ def test_after_it_was_compared_any_read_returns_the_bytes_it_had_or_names_the_fi
     for at, size in reads:
         file.seek(at)
         block = changed // BLOCK_BYTES
-        meets_change = size and at < len(DATA) and at // BLOCK_BYTES <= block <= (min(at + size, len(DATA)) - 1) // 8
+        meets_change = (
+            size and at < len(DATA) and at // BLOCK_BYTES <= block <= (min(at + size, len(DATA)) - 1) // BLOCK_BYTES
+        )
         if meets_change:
             with pytest.raises(ChainBrokenError, match=r"^k has other bytes from .* than it had when all of it was"):
                 file.read(size)
