@@ -7,9 +7,12 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from mirrorlake.archive import sidecar
 from mirrorlake.archive.blocks.sums import BLOCK_BYTES
-from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter, SnapshotState
+from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter, SnapshotState, decode_footer
+from mirrorlake.archive.formats import parquet_reader
 from mirrorlake.archive.formats.log import LogSegmentWriter
 from mirrorlake.archive.formats.log_batches import clipped, log_batch
 from mirrorlake.archive.formats.parquet_rows import ParquetRows
@@ -44,6 +47,18 @@ _BLOCKS = {BLOCKLESS_LOG: None, SMALL_BLOCKS_LOG: 100, "log": BLOCK_BYTES}
 
 TOPIC_ID = "Zm9sZGVyLW9mLXRvcGljcw"
 CLUSTER_ID = "cluster-of-the-archive"
+
+
+def without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has Parquet and NDJSON segments read as those of earlier versions: they say nothing of their blocks."""
+
+    def blockless(data: bytes, *, where: str) -> SegmentFooter:
+        footer = decode_footer(data, where=where)
+        file = replace(footer.file, blocks=None) if footer.file is not None else None
+        return replace(footer, pages=None, file=file)
+
+    monkeypatch.setattr(parquet_reader, "decode_footer", blockless)
+    monkeypatch.setattr(sidecar, "decode_footer", blockless)
 
 
 def settings_at(root: Path) -> FilesystemSettings:

@@ -5,10 +5,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from mirrorlake.archive.blocks.sums import BlockSums, block_fields, block_sums_in
+from mirrorlake.archive.blocks.sums import (
+    BlockSums,
+    PageSums,
+    block_fields,
+    block_sums_in,
+    page_fields,
+    page_sums_in,
+)
 from mirrorlake.archive.checksum import ALGORITHM, CHECKSUM_DIGITS, PARTS_ALGORITHM, RecordPart, checksum_of_parts
 from mirrorlake.archive.schemas.id_counts import counts_in, fields_of
-from mirrorlake.archive.seal import SEAL_ALGORITHM
+from mirrorlake.archive.seal import SEAL_ALGORITHM, Seals
 from mirrorlake.errors import ChainBrokenError, UnsupportedError
 from mirrorlake.kafka.schema_ids.counts import SchemaIdCounts
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
@@ -104,6 +111,8 @@ class SegmentFooter:
             and nothing is known.
         compression: of a Parquet segment's pages, as it was asked for; empty where it does not say.
         file: the file's own length and checksum, where this stands beside it; None where it is part of the file.
+        pages: of a Parquet segment's bytes, so that a part of them can be compared without the rest; None in files by
+            earlier versions, and of other formats.
         seal: of the bytes that hold this: see `mirrorlake.archive.seal`. None where they were written without one.
     """
 
@@ -127,6 +136,7 @@ class SegmentFooter:
     schema_ids: SchemaIdCounts | None = None
     # Of the bytes, not of what they say: two that say the same are equal.
     compression: str = field(default="", compare=False)
+    pages: PageSums | None = field(default=None, compare=False, repr=False)
     seal: str | None = field(default=None, compare=False)
 
     @property
@@ -166,10 +176,18 @@ def encode_footer(footer: SegmentFooter) -> bytes:
         **({} if footer.schema_ids is None else {"schema_ids": fields_of(footer.schema_ids)}),
         **({"compression": footer.compression} if footer.compression else {}),
         **({} if footer.file is None else {"file": _file_fields(footer.file)}),
+        # Behind all that is said, and right before the seal: both are written in the place of zeros.
+        **({} if footer.pages is None else {"pages": page_fields(footer.pages)}),
         # Two fields, so that no damage to one name makes the bytes look as if they had never been sealed.
         **({} if footer.seal is None else {"sealed_by": SEAL_ALGORITHM, "seal": footer.seal}),
     }
     return json.dumps(fields).encode()
+
+
+def with_seals(footer: SegmentFooter, seals: Seals) -> SegmentFooter:
+    """Returns the footer of a Parquet file as it was sealed."""
+    assert footer.pages is not None, "no end to be sealed"
+    return replace(footer, pages=replace(footer.pages, end_seal=seals.end), seal=seals.whole)
 
 
 def _snapshot_fields(snapshot: SnapshotState) -> dict[str, object]:
@@ -242,6 +260,7 @@ def _footer(fields: dict[str, object]) -> SegmentFooter:
         parts=tuple(_part(part) for part in _items(fields.get("parts", []))),
         compression=_text(fields.get("compression", "")),
         file=_file(fields["file"]) if "file" in fields else None,
+        pages=page_sums_in(fields["pages"]) if "pages" in fields else None,
         seal=_seal(fields) if "seal" in fields or "sealed_by" in fields else None,
     )
     _ = footer.offsets  # a range, or ValueError

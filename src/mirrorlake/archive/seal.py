@@ -4,11 +4,13 @@ The bytes hold 32 hexadecimal digits once, the XXH3 128-bit hash of all of them 
 every byte counts, also those a reader never looks at, and nothing beside the object is needed to check it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import RawIOBase
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import xxhash
+
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES, BlockSummer, PageSums
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -18,11 +20,20 @@ SEAL_ALGORITHM = "xxh3-128"
 OPEN_SEAL = "0" * 32
 """Stands in the seal's place until it is known."""
 
+_QUOTED_OPEN_SEAL = f'"{OPEN_SEAL}"'.encode()
+
 READ_BYTES = 4 << 20
 """What is asked for at a time of a file that may be far away, where each range is a request."""
 
 NEAR_READ_BYTES = 256 << 10
 """The same of a file on a file system: it stays in the processor's cache until it is summed up."""
+
+
+class Seals(NamedTuple):
+    """What a file was sealed with: ``end`` is of its end alone, ``whole`` of all of its bytes."""
+
+    end: str
+    whole: str
 
 
 class SealingFile(RawIOBase):
@@ -36,6 +47,8 @@ class SealingFile(RawIOBase):
         super().__init__()
         self._file = file
         self._hash = xxhash.xxh3_128()
+        self._blocks = BlockSummer(BLOCK_BYTES)
+        self._bytes = 0
         self._end: bytearray | None = None
 
     def writable(self) -> bool:
@@ -53,23 +66,35 @@ class SealingFile(RawIOBase):
         else:
             self._file.write(data)
             self._hash.update(data)
+            self._blocks.update(memoryview(data).cast("B"))
+            self._bytes += memoryview(data).nbytes
         return memoryview(data).nbytes
 
-    def hold_back(self) -> None:
-        """Holds back all that is written from now on, which must be what can be held in memory."""
-        self._end = bytearray()
+    def hold_back(self) -> PageSums:
+        """Holds back all that is written from now on, which must be what can be held in memory.
 
-    def seal(self) -> str:
-        """Writes what was held back, with the seal in place of the last ``OPEN_SEAL`` in quotes there; returns it.
+        Returns the sums of what was written so far, with the end not sealed yet.
+        """
+        self._end = bytearray()
+        return PageSums(bytes=self._bytes, blocks=self._blocks.sums(), end_seal=OPEN_SEAL)
+
+    def seal(self) -> Seals:
+        """Writes what was held back, with two seals in place of the last two ``OPEN_SEAL`` in quotes there.
+
+        The first of the two is of what was held back, with both open. The second is of all bytes, with that one set.
 
         Raises:
             StoreUnavailableError, StoreUnusableError: the file's.
         """
         assert self._end is not None, "sealed without an end"
-        self._hash.update(self._end)
-        digits = self._hash.hexdigest()
-        self._file.write(_with_digits(bytes(self._end), digits))
-        return digits
+        end = bytes(self._end)
+        of_end = xxhash.xxh3_128(end).hexdigest()
+        before, place, after = end.rpartition(_QUOTED_OPEN_SEAL)
+        end = _with_digits(before, of_end) + place + after
+        self._hash.update(end)
+        of_whole = self._hash.hexdigest()
+        self._file.write(_with_digits(end, of_whole))
+        return Seals(end=of_end, whole=of_whole)
 
 
 def sealed(data: bytes) -> bytes:
@@ -82,7 +107,14 @@ def flaw_of(data: bytes, seal: str) -> str | None:
     return _flaw(xxhash.xxh3_128(), data, seal)
 
 
-def flaw_of_file(file: BinaryIO, seal: str, *, end_bytes: int, read_bytes: int = READ_BYTES) -> str | None:
+def flaw_of_file(
+    file: BinaryIO,
+    seal: str,
+    *,
+    end_bytes: int,
+    read_bytes: int = READ_BYTES,
+    also: Callable[[memoryview], None] = lambda _: None,
+) -> str | None:
     """Reads a sealed file from its start to its end and returns what is wrong, in words; None where it is intact.
 
     Args:
@@ -90,13 +122,17 @@ def flaw_of_file(file: BinaryIO, seal: str, *, end_bytes: int, read_bytes: int =
         seal: what it is sealed with.
         end_bytes: how many of its last bytes hold the seal.
         read_bytes: what is read at a time of those before.
+        also: takes all bytes too, in order.
     """
     before_bytes = file.seek(0, 2) - end_bytes
     file.seek(0)
     found = xxhash.xxh3_128()
     for data in blocks_of(file, read_bytes, total_bytes=before_bytes):
         found.update(data)
-    return _flaw(found, file.read(), seal)
+        also(data)
+    end = file.read()
+    also(memoryview(end))
+    return _flaw(found, end, seal)
 
 
 def blocks_of(file: BinaryIO, read_bytes: int, *, total_bytes: int | None = None) -> Iterator[memoryview]:
@@ -130,6 +166,22 @@ def filled_from(file: BinaryIO, view: memoryview, *, at: int) -> bool:
     return True
 
 
+def flaw_of_end(end: bytes, seals: Seals) -> str | None:
+    """Returns what is wrong with the end of a file that `SealingFile` has written, in words; None where it is intact.
+
+    Args:
+        end: what was held back.
+        seals: what it says of itself.
+    """
+    opened = end
+    for seal in seals:
+        if end.count(seal.encode()) != 1:
+            return f"does not hold its seal {seal} exactly once"
+        opened = opened.replace(seal.encode(), OPEN_SEAL.encode())
+    actual = xxhash.xxh3_128(opened).hexdigest()
+    return None if actual == seals.end else f"has an end with checksum {actual}, it is sealed with {seals.end}"
+
+
 def flaw_behind(before: xxhash.xxh3_128, end: bytes, seal: str) -> str | None:
     """Returns what is wrong with sealed bytes, in words; None where they are intact.
 
@@ -151,6 +203,6 @@ def _flaw(before: xxhash.xxh3_128, end: bytes, seal: str) -> str | None:
 
 def _with_digits(data: bytes, digits: str) -> bytes:
     # The last one: a topic, too, may be named by as many zeros, and the seal stands behind all that is said.
-    before, found, after = data.rpartition(f'"{OPEN_SEAL}"'.encode())
+    before, found, after = data.rpartition(_QUOTED_OPEN_SEAL)
     assert found, "there is no place for a seal"
     return before + f'"{digits}"'.encode() + after

@@ -147,7 +147,7 @@ class ComparedFile(SizedFile):
     def _broken(self, what: str) -> ChainBrokenError:
         return ChainBrokenError(
             f"{self._where} {what}",
-            hint="the file was changed, cut or swapped: put it back from a copy, with its description in `_meta`; "
-            "nothing of it from there on was used",
+            hint="the file was changed, cut or swapped: put it back from a copy, with its description in `_meta` where "
+            "it has one; nothing of it from there on was used",
             key=self._where,
         )

@@ -37,9 +37,8 @@ class SeenFile(SizedFile):
         """Returns the checksums of its blocks; None where it was not read since from its start to its end, in order."""
         return self._summer.sums() if self._summer is not None and self._summed_bytes == self._size_bytes else None
 
-    def compare_with(self, sums: BlockSums) -> None:
-        """Hands out only what has these sums from now on."""
-        than = "it had when all of it was compared"
+    def compare_with(self, sums: BlockSums, *, than: str) -> None:
+        """Hands out only what has these sums from now on; ``than`` says in messages what they are of."""
         compared = ComparedFile(self._file, file_bytes=self._size_bytes, blocks=sums, where=self._where, than=than)
         self._file = cast(BinaryIO, compared)
         self._summer = None  # each block is summed up to be compared

@@ -33,10 +33,32 @@ class BlockSums:
         start = number * _DIGEST_BYTES
         return xxhash.xxh3_128_digest(data) == self.digests[start : start + _DIGEST_BYTES]
 
+    def continued(self, blocks: int, behind: memoryview) -> "BlockSums":
+        """Returns the sums of these first blocks, and of what stands behind them."""
+        summer = BlockSummer(self.block_bytes)
+        summer.update(behind)
+        digests = self.digests[: blocks * _DIGEST_BYTES] + summer.sums().digests
+        return BlockSums(block_bytes=self.block_bytes, digests=digests)
+
     def hexdigests(self) -> list[str]:
         """Returns the checksum of each block: 32 hexadecimal digits."""
         starts = range(0, len(self.digests), _DIGEST_BYTES)
         return [self.digests[start : start + _DIGEST_BYTES].hex() for start in starts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSums:
+    """What a Parquet file says of its bytes beside its seal, so that a part of them can be compared by itself.
+
+    Attributes:
+        bytes: how many come before its end, which is its page indexes and footer; its pages are all among them.
+        blocks: the checksums of the blocks of these.
+        end_seal: of its end; see `mirrorlake.archive.seal`.
+    """
+
+    bytes: int
+    blocks: BlockSums
+    end_seal: str
 
 
 class BlockSummer:
@@ -96,6 +118,26 @@ def block_sums_in(fields: object, *, file_bytes: int) -> BlockSums:
     if len(values) != -(-file_bytes // block_bytes):
         raise ValueError(f"{len(values)} checksums of blocks of {block_bytes} bytes for {file_bytes} bytes")
     return BlockSums(block_bytes=block_bytes, digests=b"".join(_digest(value) for value in values))
+
+
+def page_fields(pages: PageSums) -> dict[str, object]:
+    """Returns the sums as JSON has them: ``pages`` of ``docs/archive-format.md``."""
+    return {"bytes": pages.bytes, "blocks": block_fields(pages.blocks), "end_seal": pages.end_seal}
+
+
+def page_sums_in(fields: object) -> PageSums:
+    """Returns what `page_fields` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: that is not it.
+    """
+    if not isinstance(fields, dict):
+        raise TypeError(f"not checksums of pages: {fields!r}")
+    size, end_seal = fields["bytes"], fields["end_seal"]
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError(f"pages of {size!r} bytes")
+    blocks = block_sums_in(fields["blocks"], file_bytes=size)
+    return PageSums(bytes=size, blocks=blocks, end_seal=_digest(end_seal).hex())
 
 
 def _digest(value: object) -> bytes:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mirrorlake.archive.blocks.sums import BLOCK_BYTES
 from mirrorlake.archive.envelope import SegmentEnvelope, SegmentFooter
 from mirrorlake.archive.formats import json_kernels as kernels
 from mirrorlake.archive.formats.parquet_schema import TIMESTAMP_TYPES
@@ -49,7 +50,7 @@ class NdjsonSegmentWriter:
     """
 
     def __init__(self, file: BinaryIO, envelope: SegmentEnvelope) -> None:
-        self._file = SummingFile(file)
+        self._file = SummingFile(file, block_bytes=BLOCK_BYTES)
         self._envelope = envelope
         self._gaps = GapFinder(envelope.start_offset)
         self._account = RecordAccount()

@@ -204,8 +204,7 @@ class NdjsonSegmentReader:
         Raises:
             ChainBrokenError: damaged, or length, count, range or checksum differ from the sidecar's.
         """
-        if self.footer is not None and (actual := sum_of(self._file)) != self.footer.file:
-            raise self._broken(f"has {actual}, its description says {self.footer.file}")
+        self._check_file()
         checksum, records = ContentChecksum(), 0
         for columns in self.records():
             checksum.update(columns)
@@ -217,6 +216,18 @@ class NdjsonSegmentReader:
                 f"holds {records} records with checksum {checksum.hexdigest()}, its description says "
                 f"{self.footer.records} with {self.footer.checksum}"
             )
+
+    def _check_file(self) -> None:
+        """Compares all bytes with the description, and with the checksums of blocks in it; early ones have none."""
+        if self.footer is None:
+            return
+        said = self.footer.file
+        blocks = said.blocks if said is not None else None
+        actual = sum_of(self._file, block_bytes=None if blocks is None else blocks.block_bytes)
+        if actual != said:
+            raise self._broken(f"has {actual}, its description says {said}")
+        if actual.blocks != blocks:
+            raise self._broken("has other checksums of its blocks than its description says")
 
     def _whole_lines(self, start_byte: int = 0) -> Iterator[bytes]:
         """Yields the file in pieces that end with a line, from where one begins."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import xxhash
 
-from mirrorlake.archive.envelope import METADATA_KEY, SegmentEnvelope, SegmentFooter, encode_footer
+from mirrorlake.archive.envelope import METADATA_KEY, SegmentEnvelope, SegmentFooter, encode_footer, with_seals
 from mirrorlake.archive.formats.parquet_copying import CopyableSegment
 from mirrorlake.archive.formats.parquet_layout import MAGIC, FileEnd, MovedGroup, end_of, moved_groups, written_end
 from mirrorlake.archive.formats.parquet_rows import RowGroupWriter
@@ -176,11 +176,11 @@ class JoiningParquetWriter:
         said = self._account.footer(
             self._envelope, end_offset=end_offset, gaps=report, leader_epoch=leader_epoch, schema_ids=schema_ids
         )
-        footer = replace(said, compression=self._compression.value)
-        text = encode_footer(replace(footer, seal=OPEN_SEAL))
-        self._sealing.hold_back()
+        pages = self._sealing.hold_back()
+        footer = replace(said, compression=self._compression.value, pages=pages, seal=OPEN_SEAL)
+        text = encode_footer(footer)
         self._sealing.write(written_end(self._groups, {**ARROW_METADATA, METADATA_KEY: text}, start=self._position))
-        return replace(footer, seal=self._sealing.seal())
+        return with_seals(footer, self._sealing.seal())
 
     def abandon(self) -> None:
         """Writes nothing more; what was written is nothing. Without effect after ``close``."""

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
+from mirrorlake.archive.blocks.parquet_blocks import block_sums_of
+from mirrorlake.archive.blocks.sums import BlockSummer, BlockSums
 from mirrorlake.archive.checksum import checksum_by
 from mirrorlake.archive.envelope import METADATA_KEY, SegmentFooter, decode_footer
 from mirrorlake.archive.formats.name_check import Edge
@@ -310,21 +312,46 @@ class ParquetSegmentReader:
                 f"holds {records} records with checksum {checksum.hexdigest()}, its footer says "
                 f"{self.footer.records} with {self.footer.checksum}"
             )
-        self.check_seal()
+        self._check_all_sums()
 
-    def check_seal(self, *, read_bytes: int = READ_BYTES) -> None:
+    def block_sums(self) -> BlockSums | None:
+        """Returns the checksums of the file's blocks, see `block_sums_of`; None where its footer has none.
+
+        Raises:
+            ChainBrokenError: the end of the file, from which they are taken, differs.
+        """
+        return (
+            None if self.footer is None else block_sums_of(self._source, self.footer, self._file.metadata, self._broken)
+        )
+
+    def check_seal(self, *, read_bytes: int = READ_BYTES, also: Callable[[memoryview], None] = lambda _: None) -> None:
         """Compares the file with its seal; what earlier versions wrote has none.
 
         Args:
             read_bytes: what is read of it at a time.
+            also: takes all bytes too, in order, each piece for as long as it is called.
 
         Raises:
             ChainBrokenError: they differ.
         """
         if self.footer is None or self.footer.seal is None:
             return
-        if flaw := flaw_of_file(self._source, self.footer.seal, end_bytes=self.footer_bytes, read_bytes=read_bytes):
+        flaw = flaw_of_file(
+            self._source, self.footer.seal, end_bytes=self.footer_bytes, read_bytes=read_bytes, also=also
+        )
+        if flaw:
             raise self._broken(flaw)
+
+    def _check_all_sums(self) -> None:
+        """Compares the file with its seal, and in the same reading with the checksums of its blocks."""
+        sums = self.block_sums()
+        if sums is None:
+            self.check_seal()
+            return
+        summer = BlockSummer(sums.block_bytes)
+        self.check_seal(also=summer.update)
+        if summer.sums() != sums:
+            raise self._broken("has other checksums of its blocks than its footer says")
 
     def check_source_columns(self, groups: range | None = None) -> None:
         """Compares the columns that are no part of the records, and so of no checksum: they say whose those are.

@@ -9,7 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorlake.archive.envelope import METADATA_KEY, SegmentEnvelope, SegmentFooter, SnapshotState, encode_footer
+from mirrorlake.archive.envelope import (
+    METADATA_KEY,
+    SegmentEnvelope,
+    SegmentFooter,
+    SnapshotState,
+    encode_footer,
+    with_seals,
+)
 from mirrorlake.archive.formats.parquet_schema import (
     ARROW_METADATA,
     WRITTEN_SCHEMA,
@@ -183,11 +190,11 @@ class ParquetRows:
             snapshot=snapshot,
             schema_ids=schema_ids,
         )
-        footer = replace(said, compression=self._compression.value)
         # The page indexes and the footer: some hundred bytes for each row group.
-        self._file.hold_back()
-        self._groups.close({**ARROW_METADATA, METADATA_KEY: encode_footer(replace(footer, seal=OPEN_SEAL))})
-        return replace(footer, seal=self._file.seal())
+        pages = self._file.hold_back()
+        footer = replace(said, compression=self._compression.value, pages=pages, seal=OPEN_SEAL)
+        self._groups.close({**ARROW_METADATA, METADATA_KEY: encode_footer(footer)})
+        return with_seals(footer, self._file.seal())
 
     def abandon(self) -> None:
         """Writes nothing more; what was written is nothing. Without effect after ``close``."""

@@ -41,16 +41,20 @@ class SummingFile:
         return FileSum(bytes=self._bytes, checksum=self._hash.hexdigest(), blocks=blocks)
 
 
-def sum_of(file: BinaryIO, *, read_bytes: int = READ_BYTES) -> FileSum:
+def sum_of(file: BinaryIO, *, read_bytes: int = READ_BYTES, block_bytes: int | None = None) -> FileSum:
     """Reads a file from its start to its end and returns its sum.
 
     Args:
         file: seekable.
         read_bytes: what is read at a time.
+        block_bytes: of the blocks that get sums of their own; None where none does.
     """
     file.seek(0)
     total, found = 0, xxhash.xxh3_128()
+    blocks = None if block_bytes is None else BlockSummer(block_bytes)
     for data in blocks_of(file, read_bytes):
         found.update(data)
+        if blocks is not None:
+            blocks.update(data)
         total += len(data)
-    return FileSum(bytes=total, checksum=found.hexdigest())
+    return FileSum(bytes=total, checksum=found.hexdigest(), blocks=None if blocks is None else blocks.sums())

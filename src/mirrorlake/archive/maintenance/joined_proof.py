@@ -101,7 +101,7 @@ def prove_joined(
         MirrorlakeError: it could not be read.
     """
     with ParquetSegmentReader(staged.reread(), where=where) as reader:
-        if reader.footer != footer or reader.footer.seal != footer.seal:
+        if reader.footer != footer or (reader.footer.seal, reader.footer.pages) != (footer.seal, footer.pages):
             raise unproven(where, "says of itself what was not written")
         groups = [number for section in sections for number in section.groups]
         if groups != list(range(reader.group_count)) or reader.row_count != footer.records:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from mirrorlake.archive.blocks.seen_file import SeenFile
 from mirrorlake.archive.blocks.sums import BlockSums
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.log_reader import LogSegmentReader
 from mirrorlake.archive.formats.name_check import check_bare_edges
@@ -289,10 +290,23 @@ class OpenSegment:
             return True
         if isinstance(self._reader, LogSegmentReader) and self._reader.compares_blocks:
             return True
+        if not self._is_near and (sums := self._said_sums(self.footer)) is not None:
+            self._go_by(sums, than="it says of itself")
+            return True
         if not self._is_near or (isinstance(self._reader, ParquetSegmentReader) and self.footer.seal is None):
             return False
         self._compare()
         return True
+
+    def _said_sums(self, footer: SegmentFooter) -> BlockSums | None:
+        """Returns the checksums of the file's blocks by its own account; None where it has none.
+
+        Raises:
+            ChainBrokenError: the end of a Parquet file, which holds them, is damaged.
+        """
+        if isinstance(self._reader, ParquetSegmentReader):
+            return self._reader.block_sums()
+        return footer.file.blocks if footer.file is not None else None
 
     def _compare(self) -> None:
         """Compares all of the file with all that is said of it, by reading it once.
@@ -320,11 +334,11 @@ class OpenSegment:
         said = "" if footer is None else footer.seal or (footer.file.checksum if footer.file else footer.checksum)
         return Compared(self._key, self._segment.size_bytes, said or "")
 
-    def _go_by(self, sums: BlockSums | None) -> None:
+    def _go_by(self, sums: BlockSums | None, *, than: str = "it had when all of it was compared") -> None:
         """Has all that is read from now on compared; the description inside of the file, which was read, at once."""
         if self._seen is None or sums is None:
             return
-        self._seen.compare_with(sums)
+        self._seen.compare_with(sums, than=than)
         if isinstance(self._reader, ParquetSegmentReader):
             self._seen.seek(-self._reader.footer_bytes, io.SEEK_END)
             self._seen.read()

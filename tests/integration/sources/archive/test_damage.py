@@ -39,6 +39,7 @@ from support.archived_source import (
     mark,
     settings_at,
     source_at,
+    without_blocks,
     write_segment,
 )
 from support.records import build_batch, simple_records
@@ -125,6 +126,8 @@ DAMAGES: dict[str, list[Damage]] = {
     BARE_NDJSON: [*ANY, without_last_lines],
     "parquet": [*ANY, without_last_rows, flipped_values, other_values],
     "parquet without a seal": [*ANY, without_last_rows, other_values],
+    "parquet without blocks": [*ANY, without_last_rows, flipped_values, other_values],
+    "ndjson without blocks": [*ANY, without_last_lines, without_inner_lines],
     "mirror-v3": [*ANY, without_last_rows],
 }
 CASES = [(form, damage) for form, damages in DAMAGES.items() for damage in damages]
@@ -159,6 +162,17 @@ def without_seals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_reader, "decode_footer", unsealed)
 
 
+def as_read(form: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Returns the form that is to be written; what earlier versions did not write of it is not seen in it."""
+    if form == "parquet without a seal":
+        without_seals(monkeypatch)
+        return "parquet"
+    if form in {"parquet without blocks", "ndjson without blocks"}:
+        without_blocks(monkeypatch)
+        return form.partition(" ")[0]
+    return form
+
+
 def shows_nothing_wrong(where: StoreSettings, name: str, run_async: RunAsync) -> None:
     """Reads from the segment's start, from inside of it and from its last record on, each in a worker of its own."""
 
@@ -180,9 +194,7 @@ def shows_nothing_wrong(where: StoreSettings, name: str, run_async: RunAsync) ->
 def test_damage_stops_the_partition_by_the_segments_name_wherever_reading_begins(
     form: str, damage: Damage, place: StoreSettings, run_async: RunAsync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if form == "parquet without a seal":
-        form = "parquet"
-        without_seals(monkeypatch)
+    form = as_read(form, monkeypatch)
     archive(place, WHERE, in_tens(), [START, END, 100], form=form)
     name = f"{START:020}-{END - 1:020}.{extension_of(form)}"
     damaged(place, name, damage)
@@ -327,9 +339,7 @@ def test_a_file_that_is_cut_after_it_was_found_intact_stops_the_partition_too(
 def test_what_is_intact_is_read_from_anywhere(
     form: str, place: StoreSettings, run_async: RunAsync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if form == "parquet without a seal":
-        form = "parquet"
-        without_seals(monkeypatch)
+    form = as_read(form, monkeypatch)
     ends = [100] if form == "snapshot" else [START, END, 100]
     archive(place, WHERE, in_tens(), ends, form=form)
 
