@@ -4,7 +4,8 @@ Nothing of a segment is handed out before this was looked at: what it says of it
 its file is as long as its description says, and its bytes are those it was sealed with. The bytes of a file of a bucket
 that is small are read once, checked, and decoded where they lie in memory. Any other is read twice: first all of it is
 compared, then it is decoded, now or in a later lease, and what is read then is compared with what the first reading
-found, block by block. Of a log whose description has checksums of blocks, each block is compared as it is read, once.
+found, block by block. A log that says the checksums of its blocks, and any such file that is large and in a bucket, is
+read once, and each block compared as it is read.
 A file of mirror-v3 has nothing to compare with but its edges, which are looked at first.
 """
 
@@ -290,8 +291,8 @@ class OpenSegment:
             return True
         if isinstance(self._reader, LogSegmentReader) and self._reader.compares_blocks:
             return True
-        if not self._is_near and (sums := self._said_sums(self.footer)) is not None:
-            self._go_by(sums, than="it says of itself")
+        if not self._is_near and self._seen is not None and (sums := self._said_sums(self.footer)) is not None:
+            self._seen.compare_with(sums, than="it says of itself")
             return True
         if not self._is_near or (isinstance(self._reader, ParquetSegmentReader) and self.footer.seal is None):
             return False
@@ -334,11 +335,11 @@ class OpenSegment:
         said = "" if footer is None else footer.seal or (footer.file.checksum if footer.file else footer.checksum)
         return Compared(self._key, self._segment.size_bytes, said or "")
 
-    def _go_by(self, sums: BlockSums | None, *, than: str = "it had when all of it was compared") -> None:
+    def _go_by(self, sums: BlockSums | None) -> None:
         """Has all that is read from now on compared; the description inside of the file, which was read, at once."""
         if self._seen is None or sums is None:
             return
-        self._seen.compare_with(sums, than=than)
+        self._seen.compare_with(sums, than="it had when all of it was compared")
         if isinstance(self._reader, ParquetSegmentReader):
             self._seen.seek(-self._reader.footer_bytes, io.SEEK_END)
             self._seen.read()
