@@ -22,7 +22,8 @@ BLOCK_BYTES = 400
 
 def main() -> None:
     FOLDER.mkdir()
-    seal.BLOCK_BYTES = ndjson_format.BLOCK_BYTES = BLOCK_BYTES
+    for module in (seal, ndjson_format):
+        vars(module)["BLOCK_BYTES"] = BLOCK_BYTES
     store = FilesystemStore(FOLDER)
     for key, write in ((PARQUET, parquet), (NDJSON, ndjson)):
         staged = store.stage(PARTITION, "golden")

@@ -5,24 +5,31 @@ from pathlib import Path
 import pytest
 
 from conftest import RunAsync
+from mirrorlake.cli.start import load
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.kinds import registry
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.service.lifecycle.endings import EXIT_DONE
+from mirrorlake.service.lifecycle.parts import RunOptions
 from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.plan.planning import Action, read_plan
+from mirrorlake.service.service import Service
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.targets import Target
+from mirrorlake.verify.verdict import Result
 from support.copies import create_topic
 from support.counting_destination import CountingKind, read_count
 from support.leases import lease_plan, run_lease
 from support.records import simple_records
+from support.running_service import ClosingEngine
 from support.topics import append
 from support.transactions import append_in_transaction
+from support.verdicts import verdicts_of
 
 pytestmark = pytest.mark.kafka
 
@@ -76,3 +83,42 @@ mirrors:
     assert read_count(tmp_path / "counts" / f"{where}.json") == (14, 3 + 5)
     _, row = run_async(look())
     assert (row.position, row.state) == (14, StateName.CAUGHT_UP)
+
+
+def test_a_kind_of_ones_own_is_run_and_run_again_and_verify_compares_what_can_be(
+    source_kafka: EmbeddedKafka,
+    destination_kafka: EmbeddedKafka,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by `mirrorlake run`, whose starts look for what stands at each archive, and keep markers beside it."""
+    (tmp_path / "counts").mkdir()
+    servers, file = source_kafka.bootstrap_servers, tmp_path / "counts" / f"{TopicPartition(topic_name, 0)}.json"
+    monkeypatch.setattr(registry, "KINDS", (CountingKind(tmp_path / "counts"), *registry.KINDS))
+    config = tmp_path / "mirror.yaml"
+    config.write_text(
+        f"""
+clusters:
+  east: {{bootstrap-servers: "{servers}"}}
+  west: {{bootstrap-servers: "{destination_kafka.bootstrap_servers}"}}
+stores: {{counts: {{type: filesystem, root: "{tmp_path}/counts"}}}}
+mirrors:
+- name: {topic_name}
+  source: {{cluster: east, topics: [{topic_name}]}}
+  destinations: [{{type: kafka, cluster: west}}, {{type: archive, store: counts}}]
+"""
+    )
+    create_topic(servers, topic_name)
+
+    for count in (5, 10, 10):
+        if not file.exists() or read_count(file)[0] < count:
+            append(servers, topic_name, 0, simple_records(5), batch_records=2)
+        assert Service(load(config), RunOptions(once=True, engine=ClosingEngine)).run() == EXIT_DONE
+        assert read_count(file) == (count, count)
+    assert [path.name for path in (tmp_path / "counts").iterdir()] == [file.name]
+
+    verdicts = {verdict.row.target.destination.label: verdict for verdict in verdicts_of(load(config))}
+    assert verdicts["west"].result is Result.EQUAL
+    assert verdicts["counts"].result is Result.FAILED
+    assert "counts holds a count, and no record to compare" in str(verdicts["counts"].error)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.service.status import read_rows
 from mirrorlake.topics.discovery import find_targets
@@ -13,16 +14,20 @@ from support.mirrors import copying
 
 def verdict_of(source: str, destination: str, topic: str) -> Verdict:
     """What ``verify`` says of the only partition of a topic that is mirrored with equal offsets."""
-    config = copying(source, destination, topic)
+    (verdict,) = verdicts_of(copying(source, destination, topic))
+    return verdict
 
-    async def ask() -> Verdict:
+
+def verdicts_of(config: Configuration) -> list[Verdict]:
+    """What ``verify`` says of all that a configuration copies."""
+
+    async def ask() -> list[Verdict]:
         clients = WorkerCache()
         try:
             rows = await read_rows(await find_targets(config, clients), clients)
         finally:
             await clients.close()
         run = RecordVerification(rows, run_task=lambda task: work(task.plan), tasks_at_once=1).run
-        (verdict,) = await asyncio.to_thread(run)
-        return verdict
+        return await asyncio.to_thread(run)
 
     return asyncio.run(ask())

@@ -41,6 +41,7 @@ class ArchiveKind(Kind):
     """The end of the newest file is the position."""
 
     work_type: ClassVar[type[DestinationWork]] = ArchiveWork
+    holds_segments = True
 
     def takes(self, destination: Destination) -> bool:
         """Returns whether it is an archive of every record."""

@@ -41,6 +41,9 @@ class Kind(ABC):
     holds_view: ClassVar[bool] = False
     """Whether it keeps the newest record of each key, and no offsets in between."""
 
+    holds_segments: ClassVar[bool] = False
+    """Whether it is a folder of segments: their chain says where it stands, and markers beside it what was there."""
+
     # --- run ----------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -142,7 +145,11 @@ class Kind(ABC):
 
     @abstractmethod
     def copy_side(self, row: Standing) -> CopySide:
-        """Returns where the copied records are read, to be compared with the source's."""
+        """Returns where the copied records are read, to be compared with the source's; asks nobody.
+
+        Raises:
+            MirrorlakeError: it holds nothing that can be compared; `verify` says so.
+        """
 
     def keeps_times(self, target: Target) -> bool:
         """Returns whether copied records have the times they have at the source."""

@@ -63,6 +63,17 @@ def from_floor(row: StatusRow) -> StatusRow:
     return replace(row, source_start=max(row.source_start, start))
 
 
+def if_comparable(row: StatusRow) -> StatusRow:
+    """Returns a row with the reason, where its destination holds nothing that could be compared: others still are."""
+    if compared_range(row) is None:
+        return row
+    try:
+        kind_of(row.target.destination).copy_side(row)
+    except MirrorlakeError as error:
+        return replace(row, error=error)
+    return row
+
+
 def is_empty(row: StatusRow, offsets: OffsetRange) -> bool:
     """Tells whether there is nothing to compare, although there was a record once: the first offset is 0."""
     return not len(offsets) and bool(row.lag or offsets.end_offset)

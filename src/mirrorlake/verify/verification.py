@@ -17,7 +17,7 @@ from mirrorlake.verify.digest import Block, differing_blocks
 from mirrorlake.verify.digest_tasks import DigestTasks, IdsOf, RunTask, copy_side, kept, source_side
 from mirrorlake.verify.first_difference import first_difference
 from mirrorlake.verify.lettered import LetteredRows, LettersTask, letters_task
-from mirrorlake.verify.positions import by_position, compared_range, from_floor, is_empty, with_names
+from mirrorlake.verify.positions import by_position, compared_range, from_floor, if_comparable, is_empty, with_names
 from mirrorlake.verify.slices import slices
 from mirrorlake.verify.unnamed import UnnamedTask
 from mirrorlake.verify.unnamed_verdict import unnamed_task, with_unnamed
@@ -70,7 +70,7 @@ class RecordVerification:
         self._letters = LetteredRows()
         self._tasks = DigestTasks(run_task, self._letters, largest_batch_bytes=largest_batch_bytes, ids_of=ids_of)
         with ThreadPoolExecutor(tasks_at_once, thread_name_prefix="verify-floors") as pool:
-            self._rows = list(pool.map(from_floor, rows))
+            self._rows = [if_comparable(row) for row in pool.map(from_floor, rows)]
         self._tasks_at_once = tasks_at_once
         self._progressed = progressed
         self._largest_batch_bytes = largest_batch_bytes

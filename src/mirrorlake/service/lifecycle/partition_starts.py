@@ -15,6 +15,7 @@ import structlog
 
 from mirrorlake.config.resolved import Form
 from mirrorlake.errors import MirrorlakeError, TransientError
+from mirrorlake.kinds.registry import kind_of
 from mirrorlake.service.control_loop import ControlLoop
 from mirrorlake.service.lifecycle.parts import Parts
 from mirrorlake.service.map_shards import with_settled_shards
@@ -92,7 +93,8 @@ class PartitionStarts:
         """Returns the targets' states; those of archives with where their chains end."""
         parts = self._parts
         states = [state_of(target, writer=parts.writer) for target in targets]
-        archives = [(t, s) for t, s in zip(targets, states, strict=True) if t.is_archive]
+        have_segments = [kind_of(target.destination).holds_segments for target in targets]
+        archives = [pair for pair, has in zip(zip(targets, states, strict=True), have_segments, strict=True) if has]
         if parts.config.form is Form.MIRROR_V3:
             make_roots([target for target, _ in archives])
         archived = with_archive_positions(archives, writes=True, gone=parts.markers.gone_roots())
@@ -100,7 +102,7 @@ class PartitionStarts:
         parts.markers.follow(followed)
         parts.groups.follow(followed)
         found = iter(archived)
-        return [next(found) if t.is_archive else s for t, s in zip(targets, states, strict=True)]
+        return [next(found) if has else state for state, has in zip(states, have_segments, strict=True)]
 
     def _say_not_ready(self, waiting: Sequence[tuple[Target, MirrorlakeError]]) -> None:
         with self._parts.events.together():
