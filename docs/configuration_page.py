@@ -243,6 +243,8 @@ def _kinds(annotation: Any) -> Iterator[str]:
         yield " or ".join(f"`{member.value}`" for member in annotation)
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield "mapping"
+    elif annotation is bool:
+        yield "`true` or `false`"
     elif annotation is not NoneType:
         for argument in arguments:
             yield from _kinds(argument)

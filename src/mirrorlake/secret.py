@@ -52,7 +52,10 @@ class Secret:
             return self._file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
         except (OSError, UnicodeDecodeError) as error:
             kind = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise ConfigurationError(f"the secret's file {self._file} cannot be read: {kind}") from None
+            raise ConfigurationError(
+                f"the secret's file {self._file} cannot be read: {kind}",
+                hint="correct the path, or make it a file in UTF-8 that this user may read",
+            ) from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):

@@ -64,7 +64,7 @@ class ServiceForm(Section):
         "`0.0.0.0:9090`, its port changed by `MIRROR_V3_METRICS_PORT`.",
         shown="off",
     )
-    control: fields.Listen = option(None, "Where the control interface is served.", shown="off")
+    control: fields.Listen = option(None, "Not available in this version: `off` is the only value.", shown="off")
     heartbeat: fields.Heartbeat = lasting("30s", "Time between heartbeat lines in the log.")
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from mirrorlake.config.assignments import Assignment, find_collisions, name_flaw
 from mirrorlake.config.resolved import Mirror
+from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.errors import CollisionError, LoopError, MirrorlakeError, TransientError, UnsupportedError
 from mirrorlake.topics.handover import States
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Origin, Target
@@ -84,6 +85,15 @@ def loop_error(target: Target) -> MirrorlakeError | None:
 
 def _loop(target: Target, origin: Origin, *, is_named: bool) -> LoopError:
     source, written = target.source.topic, target.destination_topic
+    is_one = target.source_cluster_id == target.destination_cluster_id
+    if is_one and origin.topic == source and isinstance(target.mirror.source, KafkaSource):
+        return LoopError(
+            f"records would go round: {target.mirror.source.name} and {target.destination.label} are one cluster, and "
+            f"mirror {target.mirror.name} would copy topic {source} of it to {written}",
+            hint="give one of the two the address of another cluster",
+            topic=source,
+            origin=origin.topic,
+        )
     hint = f"exclude it: `exclude: [{source}]`, or an expression for all of its kind; named in `topics` it is copied"
     if is_named:
         hint = f"mirror to another topic than {written}; or, if mirror {origin.mirror} is not to copy any more, end it "

@@ -165,3 +165,14 @@ def test_a_name_that_the_destination_would_not_take_is_refused_before_anything_i
         UnsupportedError,
         None,
     ]
+
+
+@pytest.mark.parametrize("topics", ["t", '"/t/"'], ids=["named", "by an expression"])
+def test_one_cluster_under_two_names_is_called_so_and_not_a_copy_of_itself(topics: str) -> None:
+    config = configured(("bad", "east", topics, "west", "{topic}"))
+    (judged,) = judged_together([target(config, "bad", "t", destination_cluster_id="east-id")], config.mirrors)
+    assert isinstance(judged.error, LoopError)
+    assert judged.error.message == (
+        "records would go round: east and west are one cluster, and mirror bad would copy topic t of it to t"
+    )
+    assert "the address of another cluster" in judged.error.hint

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from mirrorlake.errors import (
     BrokerUnreachableError,
+    ConfigurationError,
     MirrorlakeError,
     PermanentError,
     TransientError,
@@ -226,23 +227,25 @@ class Brokers:
             discard=lambda unused: unused.close("another server answered first"),
         )
         if connection is None:
-            raise self._none_answered(failures)
+            raise none_answered(self.settings.name, failures)
         return connection
 
-    def _none_answered(self, failures: dict[str, MirrorlakeError]) -> MirrorlakeError:
-        kinds = {type(error) for error in failures.values()}
-        kind = kinds.pop() if len(kinds) == 1 else BrokerUnreachableError
-        hints = {error.hint for error in failures.values()}
-        reasons = "; ".join(error.message for error in failures.values())
-        # Who says no has answered: a wrong password is not an address that is wrong.
-        has_answered = any(isinstance(error, PermanentError) for error in failures.values())
-        what = "can be used" if has_answered else "answered"
-        return kind(
-            f"no server of cluster {self.settings.name!r} {what}: {reasons}",
-            hint=hints.pop() if len(hints) == 1 else "check bootstrap_servers, the network and the brokers",
-            cluster=self.settings.name,
-            servers=", ".join(failures),
-        )
+
+def none_answered(cluster: str, failures: dict[str, MirrorlakeError]) -> MirrorlakeError:
+    """Returns the error of a cluster of which no server could be used, from why each could not, by its address."""
+    kinds = {type(error) for error in failures.values()}
+    kind = kinds.pop() if len(kinds) == 1 else BrokerUnreachableError
+    hints = {error.hint for error in failures.values()}
+    reasons = "; ".join(dict.fromkeys(error.message for error in failures.values()))
+    # Who says no has answered: a wrong password is not an address that is wrong. A file of ours asked nobody.
+    says_no = any(isinstance(error, PermanentError | ConfigurationError) for error in failures.values())
+    what = "can be used" if says_no else "answered"
+    return kind(
+        f"no server of cluster {cluster!r} {what}: {reasons}",
+        hint=hints.pop() if len(hints) == 1 else "check bootstrap_servers, the network and the brokers",
+        cluster=cluster,
+        servers=", ".join(failures),
+    )
 
 
 async def first_result(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.kafka.control.brokers import first_result
+from mirrorlake.errors import BrokerUnreachableError, ConfigurationError
+from mirrorlake.kafka.control.brokers import first_result, none_answered
 
 Attempt = Callable[[], Coroutine[Any, Any, str | None]]
 
@@ -91,3 +92,20 @@ def test_cancelling_ends_all_attempts() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())
+
+
+def test_a_file_that_cannot_be_read_is_said_once_and_is_no_server_that_did_not_answer() -> None:
+    failure = ConfigurationError("the secret's file /nope cannot be read: No such file or directory", hint="correct it")
+    error = none_answered("east", {"a:1": failure, "b:1": failure})
+    assert isinstance(error, ConfigurationError)
+    assert error.message == (
+        "no server of cluster 'east' can be used: the secret's file /nope cannot be read: No such file or directory"
+    )
+    assert error.hint == "correct it"
+
+
+def test_servers_that_were_not_reached_did_not_answer() -> None:
+    failures = {"a:1": BrokerUnreachableError("a:1 is down", hint="x"), "b:1": BrokerUnreachableError("b:1 is down")}
+    error = none_answered("east", failures)
+    assert error.message == "no server of cluster 'east' answered: a:1 is down; b:1 is down"
+    assert error.hint == "check bootstrap_servers, the network and the brokers"
