@@ -89,7 +89,7 @@ def footer_of(archived: ArchivedPartition, segment: Segment) -> SegmentFooter:
 
 
 def has_sums_of_blocks(footer: SegmentFooter) -> bool:
-    return footer.file is not None and footer.file.blocks is not None
+    return footer.pages is not None or (footer.file is not None and footer.file.blocks is not None)
 
 
 def clean(archived: ArchivedPartition) -> int:
@@ -137,7 +137,7 @@ def test_merged_segments_hold_what_their_inputs_held_and_those_go(archived: Arch
     footer = footer_of(archived, look_at(archived).chain[0])
     assert len(footer.parts) == (3 if _copied_bytes_min == 1 else 0), "who copied row groups did not decode them"
     assert footer.gap_offsets == {GapKind.TRUNCATED: 2, GapKind.ABSENT: 8}
-    assert has_sums_of_blocks(footer) == (archived.extension == LOG)
+    assert has_sums_of_blocks(footer)
     assert [gap for gap in footer.gaps if gap.kind is GapKind.TRUNCATED] == [TRUNCATED]
     assert (footer.first_offset, footer.last_offset, footer.leader_epoch) == (0, 14, before.leader_epoch)
     assert footer.timestamp_ms_max == max(record.timestamp_ms for record in WANTED[:-1])

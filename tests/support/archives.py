@@ -77,6 +77,7 @@ def publish_segment(
     cluster_id: str = "cluster-1",
     extension: str = "parquet",
     records: RecordColumns | None = None,
+    compression: str = "zstd-1",
 ) -> str:
     """The same in any store, with other records where they are given; returns the segment's key."""
     prefix = partition_prefix(name, partition)
@@ -97,7 +98,7 @@ def publish_segment(
         batches.write([log_batch(batch) for batch in walk(memoryview(bytes(data)))])
         footer = batches.close(end_offset=end_offset)
     else:
-        segment = record_writer(extension, staged.file, envelope, compression="zstd-1")
+        segment = record_writer(extension, staged.file, envelope, compression=compression)
         segment.write(records)
         footer = segment.close(end_offset=end_offset)
     file = SegmentName(from_offset=start_offset, to_offset=end_offset - 1, extension=extension)

@@ -272,7 +272,55 @@ def test_a_segment_that_was_cut_between_two_records_is_not_called_free_of_the_ke
     cut.write_bytes(b"")
     ended = erase(configuration(root, "format: ndjson"), "--key", "key 3")
     assert ended.code == 1
-    assert any("holds 0 records, and says of itself that it holds 9" in str(row.get("error")) for row in ended.rows())
+    assert any("has 0 bytes with checksum" in str(row.get("error")) for row in ended.rows()), ended.rows()
+
+
+@pytest.mark.parametrize("extension", ["parquet", "ndjson"])
+def test_a_key_with_another_byte_does_not_hide_its_record(tmp_path: Path, extension: str) -> None:
+    root = tmp_path / "lake"
+    root.mkdir()
+    for start, end in ((0, 10), (10, 20), (20, 30), (30, 40)):
+        publish_segment(FilesystemStore(root), "orders", 0, start, end, extension=extension, compression="uncompressed")
+    file = root / "orders" / "0" / segment_name(10, 19).replace(".parquet", f".{extension}")
+    key = b"key 3" if extension == "parquet" else base64.b64encode(b"key 3")
+    data = file.read_bytes()
+    assert data.count(key) >= 1
+    file.write_bytes(data.replace(key, key[:-1] + (b"9" if extension == "parquet" else b"k")))
+    ended = erase(configuration(root, f"format: {extension}"), "--key", "key 3")
+    assert ended.code == 1
+    assert [row["result"] for row in ended.rows()] == ["failed"]
+    assert file.name in str(ended.rows()[0]["error"])
+
+
+def test_a_partition_of_which_segments_are_missing_is_not_called_free_of_the_keys(lake: Path) -> None:
+    config = configuration(lake)
+    origin = TopicRecord(
+        cluster_id="cluster-1",
+        topic="orders",
+        topic_id="id-1",
+        partitions=2,
+        format="parquet",
+        holds_snapshots=False,
+        reached={0: 50, 1: 5},
+    )
+    record_topic(FilesystemStore(lake), "orders", origin, now_seconds=1.0)
+    assert erase(config, "--key", "nobody").code == 0
+    (lake / "orders" / "0" / segment_name(40, 49)).rename(lake.parent / "aside")
+    (lake / "orders" / "1" / segment_name(0, 4)).rename(lake.parent / "aside-too")
+    ended = erase(config, "--key", "nobody")
+    assert ended.code == 1
+    assert [(row["partition"], row["result"]) for row in ended.rows()] == [(0, "failed"), (1, "failed")]
+    assert "says that it had reached offset 50" in str(ended.rows()[0]["error"])
+    assert "no segment is there, and" in str(ended.rows()[1]["error"])
+
+
+def test_a_folder_in_a_partitions_folder_may_hold_the_keys(lake: Path) -> None:
+    inner = lake / "orders" / "0" / "copy"
+    inner.mkdir()
+    (inner / segment_name(0, 9)).write_bytes((lake / "orders" / "0" / segment_name(0, 9)).read_bytes())
+    ended = erase(configuration(lake), "--key", "key 3", "--partition", "0")
+    assert ended.code == 1
+    assert "'copy' is a folder" in str(ended.rows()[0]["error"])
 
 
 def test_segments_of_two_sources_are_erased_apart(lake: Path) -> None:

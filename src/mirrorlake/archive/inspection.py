@@ -169,7 +169,7 @@ def inspect_names(archived: Folder) -> NamesReport:
         report.covered, report.floor = len(look.covered) + len(look.retired), look.floor
     elif not report.problems and isinstance(archived, SnapshotPartition):
         report.covered = len(archived.replaced())
-    report.problems += _folders_in(archived)
+    report.problems += folders_in(archived)
     report.problems += _holds_in(archived)
     return report
 
@@ -186,10 +186,13 @@ def _holds_in(archived: Folder) -> Iterator[ChainBrokenError]:
             )
 
 
-def _folders_in(archived: Folder) -> Iterator[ChainBrokenError]:
+def folders_in(archived: Folder) -> Iterator[ChainBrokenError]:
     """Yields an error for each folder that stands where only files do; readers go into it, or stumble over it.
 
     Listings of files do not show them. A partition on a file system of its own may have that one's.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
     """
     for name in archived.store.folders(archived.prefix):
         is_reserved = name.startswith(RESERVED_MARK) and parse_claim_name(name) is None

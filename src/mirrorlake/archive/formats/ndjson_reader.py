@@ -204,7 +204,7 @@ class NdjsonSegmentReader:
         Raises:
             ChainBrokenError: damaged, or length, count, range or checksum differ from the sidecar's.
         """
-        self._check_file()
+        self.check_bytes()
         checksum, records = ContentChecksum(), 0
         for columns in self.records():
             checksum.update(columns)
@@ -217,8 +217,12 @@ class NdjsonSegmentReader:
                 f"{self.footer.records} with {self.footer.checksum}"
             )
 
-    def _check_file(self) -> None:
-        """Compares all bytes with the description, and with the checksums of blocks in it; early ones have none."""
+    def check_bytes(self) -> None:
+        """Compares all bytes with the description, and with the checksums of blocks in it; early ones have none.
+
+        Raises:
+            ChainBrokenError: they differ.
+        """
         if self.footer is None:
             return
         said = self.footer.file

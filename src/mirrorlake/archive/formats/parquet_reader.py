@@ -324,6 +324,17 @@ class ParquetSegmentReader:
             None if self.footer is None else block_sums_of(self._source, self.footer, self._file.metadata, self._broken)
         )
 
+    def check_bytes(self) -> None:
+        """Compares all bytes with the seal; where an earlier version wrote none, all records with the footer.
+
+        Raises:
+            ChainBrokenError: they differ.
+        """
+        if self.footer is not None and self.footer.seal is None:
+            self.check_content()
+        else:
+            self.check_seal()
+
     def check_seal(self, *, read_bytes: int = READ_BYTES, also: Callable[[memoryview], None] = lambda _: None) -> None:
         """Compares the file with its seal; what earlier versions wrote has none.
 

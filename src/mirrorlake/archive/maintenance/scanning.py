@@ -7,6 +7,8 @@ import pyarrow as pa
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.interface import SegmentReader
+from mirrorlake.archive.formats.log_reader import LogSegmentReader
+from mirrorlake.archive.formats.ndjson_reader import NdjsonSegmentReader
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.maintenance.erased_keys import Key, KeySet
@@ -27,7 +29,7 @@ class Scanned:
 def scan(
     archived: ArchivedPartition, segments: Sequence[Segment], keys: Collection[Key], *, are_snapshots: bool = False
 ) -> Scanned:
-    """Reads segments, of Parquet the keys alone, and counts the records of some keys.
+    """Reads segments, compares them with what they say of their bytes, and counts the records of some keys.
 
     Raises:
         ChainBrokenError: one is damaged.
@@ -50,7 +52,8 @@ def scan(
 def _count(archived: ArchivedPartition, segment: Segment, wanted: KeySet, *, is_snapshot: bool) -> int:
     """Returns how many records of the keys a segment holds.
 
-    One that was cut between two records reads as well as a whole one, and nothing is known of what is gone from it.
+    One that was cut between two records reads as well as a whole one, and so does one with another byte in a key.
+    Nothing would be known of what is gone from it, and a record that is to be erased would not be found.
     """
     with open_segment(archived.store, f"{archived.prefix}/{segment.name}") as reader:
         count = read = 0
@@ -67,9 +70,19 @@ def _count(archived: ArchivedPartition, segment: Segment, wanted: KeySet, *, is_
 
 
 def _keys_of(reader: SegmentReader, *, is_snapshot: bool) -> Iterator[pa.Array]:
+    """Yields the keys of all records, once all bytes were compared with what the segment says of them.
+
+    Nothing can be compared of what mirror-v3 wrote, nor of a log whose description is lost but its batches.
+    """
     if isinstance(reader, ParquetSegmentReader):
+        if reader.footer is not None:
+            reader.check_bytes()
         for batch in reader.columns(["key"], is_view=is_snapshot):
             yield batch.column("key")
         return
+    if isinstance(reader, LogSegmentReader):
+        reader.check_content()
+    elif isinstance(reader, NdjsonSegmentReader):
+        reader.check_bytes()
     for columns in reader.records():
         yield columns.keys

@@ -1,11 +1,13 @@
 """Snapshots that newer ones have followed, or an eraser has replaced: which of them may go, and when.
 
 Every snapshot is whole, so the newest says all; a plain reader of the folder who also meets older ones has every key
-more than once. An old one stays until the newest has been there for a while, for who is reading it, and until the
+more than once. An old one stays until a later one has been there for a while, for who is reading it, and until the
 newest was read back. Only what says of itself that it is a snapshot of the same source goes; what says nothing stays.
 """
 
 import uuid
+from bisect import bisect_left
+from collections.abc import Sequence
 from datetime import datetime
 
 from mirrorlake.archive.chain import Segment
@@ -18,7 +20,7 @@ from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.object_store import ObjectMissingError
 
 GRACE_SECONDS = 600.0
-"""How long a snapshot has been the newest before older ones go: who listed the folder before has read them by then."""
+"""How long a snapshot has been there before older ones go: who listed the folder before has read them by then."""
 
 
 def followed_snapshots(
@@ -38,13 +40,14 @@ def followed_snapshots(
     """
     assert kept >= 1, "the newest snapshot is the position"
     snapshots = folder.snapshots()
-    older, newest = snapshots[:-kept], snapshots[-1:]
+    if not snapshots[:-kept] or read_holds(folder.store, topic_folder(folder.prefix)).labels(folder.partition):
+        return ()
+    newest = read_snapshot_footer(folder.store, folder.prefix, snapshots[-1])
+    if newest is None or not Origin.of(newest).agrees_with(origin):
+        return ()
+    older = snapshots[: min(_last_settled(folder, snapshots, now_seconds), len(snapshots) - kept)]
     older += [each for each, counting in folder.replaced() if counting in older]
     older.sort(key=lambda each: each.name)
-    if older and read_holds(folder.store, topic_folder(folder.prefix)).labels(folder.partition):
-        return ()
-    if not older or not _is_settled(folder, newest[0], origin, now_seconds):
-        return ()
     return tuple(snapshot for snapshot in older if _says_origin(folder, snapshot, origin))
 
 
@@ -74,15 +77,31 @@ def remove_followed(folder: SnapshotPartition, *, kept: int, origin: Origin, now
     return removable
 
 
-def _is_settled(folder: SnapshotPartition, newest: Segment, origin: Origin, now_seconds: float) -> bool:
-    footer = read_snapshot_footer(folder.store, folder.prefix, newest)
-    if footer is None or not Origin.of(footer).agrees_with(origin):
-        return False
-    try:
-        made_seconds = datetime.fromisoformat(footer.envelope.created_at).timestamp()
-    except ValueError:
-        return False
-    return now_seconds - made_seconds >= GRACE_SECONDS
+def _last_settled(folder: SnapshotPartition, snapshots: Sequence[Segment], now_seconds: float) -> int:
+    """Returns the index of the last snapshot that has been there for `GRACE_SECONDS`; 0 where none has.
+
+    Where snapshots come faster than that it is never the newest. Those before it are older, if clocks were right; if
+    not, an earlier one is found, or none.
+    """
+
+    def age_seconds(snapshot: Segment) -> float | None:
+        try:
+            footer = read_snapshot_footer(folder.store, folder.prefix, snapshot)
+            return None if footer is None else now_seconds - _made_seconds(footer.envelope.created_at)
+        except (ChainBrokenError, ObjectMissingError, ValueError):
+            return None  # it does not say when it was made, as mirror-v3's do not
+
+    def is_fresh(snapshot: Segment) -> bool:
+        age = age_seconds(snapshot)
+        return age is not None and age < GRACE_SECONDS
+
+    last = bisect_left(snapshots, True, key=is_fresh) - 1
+    age = age_seconds(snapshots[last]) if last > 0 else None
+    return last if age is not None and age >= GRACE_SECONDS else 0
+
+
+def _made_seconds(created_at: str) -> float:
+    return datetime.fromisoformat(created_at).timestamp()
 
 
 def _says_origin(folder: SnapshotPartition, snapshot: Segment, origin: Origin) -> bool:

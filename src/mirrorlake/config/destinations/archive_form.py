@@ -105,8 +105,8 @@ class ArchiveDestinationForm(Section):
     compaction: Compaction = option(Compaction.NONE, "`log`: segments are snapshots of the latest record per key.")
     keep_snapshots: fields.Count = option(
         1,
-        "With `compaction: log`: how many snapshots of a partition stay, the newest among them. Older ones go when the "
-        "newest has been there for ten minutes and was read back.",
+        "With `compaction: log`: how many snapshots of a partition stay, the newest among them. Older ones go when "
+        "one that came after them has been there for ten minutes, and the newest was read back.",
     )
     flush: FlushForm = option(FlushForm(), "When a segment is cut.", note="see below")
     merge: MergeForm | None = option(None, "How segments are merged.", note="nothing is merged")

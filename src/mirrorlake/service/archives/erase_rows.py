@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.folder import PartitionFolder
+from mirrorlake.archive.inspection import folders_in
 from mirrorlake.archive.looks import why_moved
 from mirrorlake.archive.maintenance.erase_plan import EraseGroup, ErasePlan
 from mirrorlake.archive.maintenance.erasing import Erased
@@ -13,6 +14,7 @@ from mirrorlake.archive.maintenance.look import FolderLook, look_at
 from mirrorlake.archive.maintenance.work import EraseTask, FolderAddress, TaskResult
 from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.partition import ArchivedPartition
+from mirrorlake.archive.topic_record import lost_partition, read_topic_record
 from mirrorlake.errors import MirrorlakeError, PositionMovedError
 from mirrorlake.service.archives.places import ArchivePlace
 
@@ -93,14 +95,29 @@ class ErasedPartition:
         return merge.keep_inputs_seconds if merge is not None else 0.0
 
     def look_again(self) -> None:
-        """Lists the folder; what is wrong with it is its failure."""
+        """Lists the folder; what is wrong with it is its failure.
+
+        Where segments are gone that had been there, or others lie where nobody looks, no key is known to be in none.
+        """
         try:
             self.archived = self.archived or self.place.open()
+            # Before the listing: what it speaks of was there by then.
+            record = read_topic_record(self.archived.store, self.place.name)
             if isinstance(self.archived, ArchivedPartition):
                 self.look = look_at(self.archived)
+                newest = self.look.newest
             else:
                 self.replaced = tuple(each for each, _ in self.archived.replaced())
                 self.snapshots = tuple(self.archived.snapshots())
+                newest = self.snapshots[-1] if self.snapshots else None
+            for stray in folders_in(self.archived):
+                raise stray
+            position = newest.name.end_offset if newest is not None else 0
+            reached = record.reached.get(self.place.partition, 0) if record is not None else 0
+            if position < reached:
+                raise lost_partition(
+                    self.archived.store, self.place.name, self.place.partition, reached=reached, position=position
+                )
         except MirrorlakeError as error:
             self.failure = error
 

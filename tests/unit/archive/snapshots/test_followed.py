@@ -63,8 +63,28 @@ def test_as_many_stay_as_are_to_be_kept(bench: Bench, kept: int, stay: list[str]
     assert remove(bench, kept=kept) == stay
 
 
-def test_nothing_goes_before_the_newest_has_been_there_for_a_while(bench: Bench) -> None:
+def test_nothing_goes_before_a_later_one_has_been_there_for_a_while(bench: Bench) -> None:
     assert remove(bench, age_seconds=GRACE_SECONDS - 1) == ["0-1", "2-3", "4-5"]
+
+
+def test_old_ones_go_also_where_new_ones_come_faster_than_any_gets_old(bench: Bench) -> None:
+    """Whoever listed the folder before the one that has been there for ten minutes has had as long to read it."""
+    bench.clock.advance(GRACE_SECONDS)
+    for number in range(3, 6):
+        bench.log.append(record(b"k%d" % number, b"v"), record(b"k", b"%d" % number))
+        bench.lease()
+    held = bench.held()
+    assert remove(bench, age_seconds=0) == ["4-5", "6-7", "8-9", "10-11"]
+    assert remove(bench, age_seconds=GRACE_SECONDS - 1) == ["4-5", "6-7", "8-9", "10-11"]
+    assert remove(bench, kept=2, age_seconds=GRACE_SECONDS) == ["8-9", "10-11"]
+    assert bench.held() == held
+
+
+def test_the_one_that_has_been_there_stays_with_as_many_as_are_kept(bench: Bench) -> None:
+    bench.clock.advance(GRACE_SECONDS)
+    bench.log.append(record(b"new", b"v"))
+    bench.lease()
+    assert remove(bench, kept=3, age_seconds=0) == ["2-3", "4-5", "6-6"]
 
 
 def test_nothing_goes_where_the_newest_cannot_be_read_back(bench: Bench) -> None:
