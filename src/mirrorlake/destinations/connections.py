@@ -98,6 +98,11 @@ class WorkerCache:
             self._clients[settings.name] = ClusterClient(settings)
         return self._clients[settings.name]
 
+    def close_silent(self, seconds: float) -> None:
+        """Closes the connections to a cluster of which one has owed an answer for so long."""
+        for client in self._clients.values():
+            client.close_if_silent(seconds)
+
     async def close(self) -> None:
         """Closes every client, and what is kept; the encoder and what is being published end by themselves."""
         for kept in self._kept.values():

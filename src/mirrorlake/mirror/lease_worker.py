@@ -26,6 +26,10 @@ from mirrorlake.stores.crash_points import CrashPoint, no_crash
 RECEIVE_BUFFER_BYTES = FETCH_BYTES_MAX + (1 << 20)
 """Above what one fetch answer holds: the bytes asked for, and headers of many partitions."""
 
+SILENT_SECONDS = 2.0
+"""A kept connection that has owed an answer for so long when a lease ends is not kept: one that a network has forgotten
+would hold up the next leases too."""
+
 UNCOLLECTED_PARTITIONS_MIN = 64
 UNCOLLECTED_SECONDS = 2.0
 """Leases of so many partitions, and more, begin without Python's collector, for so long at most: it would go again and
@@ -70,8 +74,12 @@ class Worker:
             memory_bytes_max=plan.memory_bytes_max,
             receive_buffer_bytes=RECEIVE_BUFFER_BYTES,
         )
-        with _uncollected(len(plan.partitions)):
-            return await LeaseWork(plan, connections, self._clock, began_seconds=now).run()
+        try:
+            with _uncollected(len(plan.partitions)):
+                return await LeaseWork(plan, connections, self._clock, began_seconds=now).run()
+        finally:
+            # What this lease has asked nobody waits for any more, and no time passes for it until the next one begins.
+            self._cache.close_silent(SILENT_SECONDS)
 
 
 @contextlib.contextmanager

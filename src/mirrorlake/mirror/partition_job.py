@@ -20,7 +20,7 @@ from mirrorlake.mirror.live_ends import LiveEnds
 from mirrorlake.mirror.openings import Openings
 from mirrorlake.mirror.pace import Pace
 from mirrorlake.mirror.partition_copy import PartitionCopy
-from mirrorlake.mirror.starvation import Starvation, hint_of, not_answered, without_cpu
+from mirrorlake.mirror.starvation import LEASE_WAS_SHORT, Starvation, hint_of, not_answered, without_cpu
 from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow, PartitionWork
 from mirrorlake.sources.mark import SourceMark
@@ -152,6 +152,7 @@ class PartitionJob:
             f"the lease ended before all that was taken of source {self._work.source} was known to be safe at "
             f"{destination.destination}{without_cpu(starved_seconds)}",
             hint=hint_of(starved_seconds),
+            **{LEASE_WAS_SHORT: not self._live_ends.are_early},
         )
 
     def _not_answered(self, who: str) -> MirrorlakeError:

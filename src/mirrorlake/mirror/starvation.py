@@ -12,6 +12,10 @@ SAID_SECONDS_MIN = 1.0
 """A lease whose process lacked the CPU for less in all says nothing of it."""
 
 
+LEASE_WAS_SHORT = "lease_was_short"
+"""A fact of errors that say no more than that a lease was over too early."""
+
+
 class Starvation:
     """What the waits of a lease's event loop tell of the time that its process was not run.
 
@@ -62,7 +66,10 @@ def not_answered(who: str, *, starved_seconds: float) -> RequestTimeoutError:
         starved_seconds: for how long this process got no CPU time.
     """
     said = f"{who} did not answer within the lease"
-    return RequestTimeoutError(said + without_cpu(starved_seconds), hint=hint_of(starved_seconds))
+    hint = hint_of(starved_seconds) or (
+        "where each answer takes long, as over a long way, `engine.lease` gives a lease more time for all of them"
+    )
+    return RequestTimeoutError(said + without_cpu(starved_seconds), hint=hint, **{LEASE_WAS_SHORT: True})
 
 
 def without_cpu(starved_seconds: float) -> str:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from mirrorlake.destinations.orders import Orders
 from mirrorlake.mirror.due import Due
 from mirrorlake.mirror.pace import PaceOrder
+from mirrorlake.mirror.starvation import LEASE_WAS_SHORT
 from mirrorlake.mirror.work import LeasePlan, PartitionWork
 from mirrorlake.moments import CLOCK_DIFFERENCE_SECONDS_MAX, Moment
 from mirrorlake.offsets import TopicPartition
@@ -84,10 +85,17 @@ def lease_seconds_max(lease_seconds: float) -> float:
 def live_seconds_of(chosen: Sequence[Chosen], *, lease_seconds: float) -> float:
     """Returns how long a lease that can be recalled is live: longer where it copies to Kafka only.
 
-    Not where a partition has failed, or was not copied yet: what becomes of it is known when its lease ends.
+    Not where a partition has failed, or was not copied yet: what becomes of it is known when its lease ends. But where
+    a lease was over before all was answered the next one is longer, or over a long way none would ever do.
     """
-    is_plain = all(state.is_live and not state.failures and state.lag is not None for state, _ in chosen)
+    is_plain = all(state.is_live and _takes_long(state) for state, _ in chosen)
     return lease_seconds_max(lease_seconds) if is_plain else lease_seconds
+
+
+def _takes_long(state: PartitionState) -> bool:
+    if state.error is not None and state.error.facts.get(LEASE_WAS_SHORT) is True:
+        return True
+    return not state.failures and state.lag is not None
 
 
 def plan_of(

@@ -34,7 +34,8 @@ def test_a_process_lacks_the_time_by_which_a_wait_was_late_and_that_it_did_not_u
 def test_the_text_names_this_process_only_where_it_lacked_the_cpu() -> None:
     who = "destination far of source orders/0"
     plain, starved = (not_answered(who, starved_seconds=seconds) for seconds in (0.9, 4.24))
-    assert str(plain) == f"{who} did not answer within the lease"
+    assert plain.message == f"{who} did not answer within the lease"
+    assert "`engine.lease`" in plain.hint
     assert str(starved).startswith(
         f"{who} did not answer within the lease; this process had no CPU time for 4.2 s of it"
     )

@@ -39,6 +39,7 @@ from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.mirror.due import Due, FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock, Retention
 from mirrorlake.mirror.policy import back_off_seconds
+from mirrorlake.mirror.starvation import not_answered
 from mirrorlake.mirror.told_progress import ToldProgress, read_told
 from mirrorlake.mirror.work import LeasePlan, LeaseRow
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -978,6 +979,19 @@ def test_a_lease_with_a_partition_that_failed_before_is_a_short_one(tmp_path: Pa
     assert found(bench, 0)[1].live_seconds == 20.0  # the other waits for its second try
     bench.clock.advance(10.0)
     assert found(bench, 0)[1].live_seconds == 5.0
+
+
+@pytest.mark.parametrize("end", [0, 100_000], ids=["never copied", "copied before"])
+def test_a_partition_whose_lease_was_over_before_all_was_answered_gets_a_long_one(tmp_path: Path, end: int) -> None:
+    """Over a long way an opening takes longer than a short lease, and would each time."""
+    bench = Bench(kafka_state(0), lanes=1, lease_files=LeaseFiles(tmp_path))
+    bench.observe(p0=100_000)
+    lease, plan = found(bench, 0)
+    assert plan.live_seconds == 5.0
+    bench.clock.advance(5.0)
+    bench.end(0, lease, row(bench.states[0], None, not_answered("west", starved_seconds=0.0), end=end))
+    bench.clock.advance(60.0)
+    assert found(bench, 0)[1].live_seconds == 20.0
 
 
 def test_a_lease_with_something_due_for_an_archive_is_a_short_one(tmp_path: Path) -> None:

@@ -102,6 +102,11 @@ class BrokerConnections:
             raise BrokerUnreachableError("the client was closed", cluster=self._settings.name)
         return connection
 
+    def open_ones(self) -> list[Connection]:
+        """Returns what is open."""
+        found = [slot.connection for slot in self._slots.values() if slot.connection is not None]
+        return [connection for connection in found if not connection.closed]
+
     def close(self) -> None:
         """Closes all. Idempotent."""
         self._is_closed = True

@@ -60,6 +60,18 @@ class Brokers:
         self._refreshes_begun = self._refresh_settled = 0
         self._refresh_failure: MirrorlakeError | None = None
 
+    def close_if_silent(self, seconds: float) -> None:
+        """Closes all connections where a request on one has waited for an answer for so long; the next call dials anew.
+
+        All: what makes one silent may have happened to those that nobody has asked anything since.
+        """
+        connections = self._connections.open_ones()
+        if self._bootstrap is not None:
+            connections.append(self._bootstrap)
+        if max([connection.silent_seconds for connection in connections], default=0.0) >= seconds:
+            for connection in connections:
+                connection.close("the broker, or another one of its cluster, was silent")
+
     def close(self) -> None:
         """Closes all connections. Idempotent."""
         self._connections.close()

@@ -100,6 +100,14 @@ class ClusterClient:
         """Closes all connections; whoever waits for an answer gets BrokerUnreachableError. Idempotent."""
         self._brokers.close()
 
+    def close_if_silent(self, seconds: float) -> None:
+        """Closes all connections where a request on one has waited for an answer for so long; the next call dials anew.
+
+        For who keeps a client and asks nothing for a while: a connection that a network has forgotten stays silent for
+        ever, and its requests get no older while nothing runs.
+        """
+        self._brokers.close_if_silent(seconds)
+
     async def connection(self, broker_id: int, *, use: str = "data") -> Connection:
         """Returns an open connection to a broker, dialling it if need be.
 

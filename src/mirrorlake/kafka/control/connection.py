@@ -162,6 +162,12 @@ class Connection:
         """Number of requests without an answer."""
         return len(self._pending) + len(self._held or ())
 
+    @property
+    def silent_seconds(self) -> float:
+        """For how long the oldest request without an answer has waited for it; 0 where all are answered."""
+        first = self._pending.first
+        return 0.0 if first is None else self._loop.time() - first.sent_at
+
     def close(self, reason: str) -> None:
         """Closes at once. Idempotent. Every request without an answer fails with BrokerUnreachableError."""
         self._fail(BrokerUnreachableError(f"connection to {self.address} closed: {reason}", address=self.address))
@@ -272,7 +278,7 @@ class Connection:
         now = self._loop.time()
         if now >= self.login_due:
             self._begin_reauthentication()
-        pending = PendingRequest(correlation_id, api_key, is_flexible, now + timeout_seconds, answer)
+        pending = PendingRequest(correlation_id, api_key, is_flexible, now, now + timeout_seconds, answer)
         if self._held is not None and api_key not in _LOGIN_APIS:
             self._held.append((pending, [header, *body], size + 4))
         else:

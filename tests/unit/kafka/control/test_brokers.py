@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.errors import BrokerUnreachableError, ConfigurationError
+from mirrorlake.errors import BrokerUnreachableError, ConfigurationError, MirrorlakeError
 from mirrorlake.kafka.control.brokers import first_result, none_answered
 
 Attempt = Callable[[], Coroutine[Any, Any, str | None]]
@@ -105,7 +105,10 @@ def test_a_file_that_cannot_be_read_is_said_once_and_is_no_server_that_did_not_a
 
 
 def test_servers_that_were_not_reached_did_not_answer() -> None:
-    failures = {"a:1": BrokerUnreachableError("a:1 is down", hint="x"), "b:1": BrokerUnreachableError("b:1 is down")}
+    failures: dict[str, MirrorlakeError] = {
+        "a:1": BrokerUnreachableError("a:1 is down", hint="x"),
+        "b:1": BrokerUnreachableError("b:1 is down"),
+    }
     error = none_answered("east", failures)
     assert error.message == "no server of cluster 'east' answered: a:1 is down; b:1 is down"
     assert error.hint == "check bootstrap_servers, the network and the brokers"

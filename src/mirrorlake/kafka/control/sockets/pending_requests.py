@@ -65,19 +65,21 @@ class TakenAtOnce:
 class PendingRequest:
     """A request without its answer."""
 
-    __slots__ = ("answer", "api", "correlation_id", "deadline", "is_flexible")
+    __slots__ = ("answer", "api", "correlation_id", "deadline", "is_flexible", "sent_at")
 
     def __init__(
         self,
         correlation_id: int,
         api: int,
         is_flexible: bool,
+        sent_at: float,
         deadline: float,
         answer: Answer,
     ) -> None:
         self.correlation_id = correlation_id
         self.api = api
         self.is_flexible = is_flexible
+        self.sent_at = sent_at
         self.deadline = deadline
         self.answer = answer
 
