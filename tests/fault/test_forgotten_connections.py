@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 LEASE_SECONDS = SILENT_SECONDS + 1.0
 
 
-# Not mapped copies to the broker behind the proxy: it sends the markers of transactions to itself, through the proxy too,
-# and waits for the answer on its own forgotten connection.
+# Not mapped copies to the broker behind the proxy: it sends the markers of transactions to itself, also through the
+# proxy, and waits for the answer on its own forgotten connection.
 @pytest.mark.parametrize(("mode", "far"), [("preserve", "source"), ("preserve", "destination"), ("map", "source")])
 def test_one_lease_is_lost_on_forgotten_connections_and_the_next_one_of_the_worker_dials_anew(
     proxy: Proxy,
