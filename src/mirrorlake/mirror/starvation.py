@@ -67,7 +67,7 @@ def not_answered(who: str, *, starved_seconds: float) -> RequestTimeoutError:
     """
     said = f"{who} did not answer within the lease"
     hint = hint_of(starved_seconds) or (
-        "where each answer takes long, as over a long way, `engine.lease` gives a lease more time for all of them"
+        "where each answer takes long, as over a long way, run it nearer, or give leases more time by `engine.lease`"
     )
     return RequestTimeoutError(said + without_cpu(starved_seconds), hint=hint, **{LEASE_WAS_SHORT: True})
 
