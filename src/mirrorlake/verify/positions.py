@@ -65,8 +65,8 @@ def from_floor(row: StatusRow) -> StatusRow:
 
 def if_comparable(row: StatusRow) -> StatusRow:
     """Returns a row with the reason, where its destination holds nothing that could be compared: others still are."""
-    if compared_range(row) is None:
-        return row
+    if not compared_range(row):
+        return row  # nothing is read of it; a mapped copy that was not begun has no partition to be read
     try:
         kind_of(row.target.destination).copy_side(row)
     except MirrorlakeError as error:
