@@ -362,3 +362,14 @@ def test_schema_ids_of_erased_records_are_not_counted_any_more(
     }
     assert footer_of(made, look_at(made).chain[0]).schema_ids == ({side: counted[side] for side in told} or None)
     assert check_archived_content(made) == 2
+
+
+def test_what_a_store_only_says_to_have_deleted_is_not_called_erased(
+    archived: ArchivedPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(archived.store), "delete", lambda _store, _key: None)
+    with pytest.raises(PositionMovedError, match="still lists it: run again"):
+        erase(archived, b"gone")
+    monkeypatch.undo()
+    clean(archived)
+    assert records_of(archived) == KEPT

@@ -11,7 +11,7 @@ import pytest
 from contract.test_segment_names import snapshot
 from mirrorlake.archive.topic_record import TopicRecord, record_topic
 from mirrorlake.stores.filesystem import FilesystemStore
-from support.archives import publish_segment, write_archive, write_segment
+from support.archives import mark_archive, publish_segment, write_archive, write_segment
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.golden import segment_name
@@ -294,16 +294,7 @@ def test_a_key_with_another_byte_does_not_hide_its_record(tmp_path: Path, extens
 
 def test_a_partition_of_which_segments_are_missing_is_not_called_free_of_the_keys(lake: Path) -> None:
     config = configuration(lake)
-    origin = TopicRecord(
-        cluster_id="cluster-1",
-        topic="orders",
-        topic_id="id-1",
-        partitions=2,
-        format="parquet",
-        holds_snapshots=False,
-        reached={0: 50, 1: 5},
-    )
-    record_topic(FilesystemStore(lake), "orders", origin, now_seconds=1.0)
+    mark_archive(lake, {"orders": {0: 50, 1: 5}})
     assert erase(config, "--key", "nobody").code == 0
     (lake / "orders" / "0" / segment_name(40, 49)).rename(lake.parent / "aside")
     (lake / "orders" / "1" / segment_name(0, 4)).rename(lake.parent / "aside-too")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from mirrorlake.archive.chain import Segment
@@ -47,6 +47,7 @@ class ArchivedTopicPartition:
         partition: its number.
         extension: of its files.
         is_snapshot: whether the files are views.
+        reached: where it ended at least when it was found, as the topic's record says; 0 where that says nothing.
     """
 
     folder: str
@@ -54,6 +55,7 @@ class ArchivedTopicPartition:
     partition: int
     extension: str
     is_snapshot: bool
+    reached: int = 0
 
     @property
     def prefix(self) -> str:
@@ -113,7 +115,7 @@ def find_partitions(
             if offset := reached[key.topic].get(key.partition):
                 raise lost_partition(store, key.topic, key.partition, reached=offset, position=0)
         elif selection.may_hold_partition(there.topic, key.partition):
-            found.append(there)
+            found.append(replace(there, reached=reached[key.topic].get(key.partition, 0)))
     return found
 
 
@@ -191,7 +193,7 @@ def held_segments(store: ObjectStore, of: ArchivedTopicPartition) -> tuple[Offse
     Of snapshots that is the newest one, and all offsets below its end.
 
     Raises:
-        ChainBrokenError: a hole, an overlap, or a name that is none of ours.
+        ChainBrokenError: a hole, an overlap, or a name that is none of ours; or the last files are gone.
         PositionMovedError: it changes faster than it can be looked at.
         MirrorlakeError: the store could not be read.
     """
@@ -199,6 +201,7 @@ def held_segments(store: ObjectStore, of: ArchivedTopicPartition) -> tuple[Offse
         chain = SnapshotPartition(
             store, destination_name=of.folder, partition=of.partition, extension=of.extension
         ).read_chain()
+        _check_reached(store, of, chain.position)
         return OffsetRange(start_offset=0, end_offset=chain.position), [chain.tail] if chain.tail else []
     archived = ArchivedPartition(store, destination_name=of.folder, partition=of.partition, extension=of.extension)
 
@@ -206,7 +209,15 @@ def held_segments(store: ObjectStore, of: ArchivedTopicPartition) -> tuple[Offse
         chain, segments = archived.read_segments()
         return OffsetRange(start_offset=chain.start_offset, end_offset=chain.position), segments
 
-    return _steadily(look, archived.prefix)
+    held, segments = _steadily(look, archived.prefix)
+    _check_reached(store, of, held.end_offset)
+    return held, segments
+
+
+def _check_reached(store: ObjectStore, of: ArchivedTopicPartition, position: int) -> None:
+    """Checks that a partition ends no earlier than it once did: fewer rows would be returned without a word."""
+    if position < of.reached:
+        raise lost_partition(store, of.folder, of.partition, reached=of.reached, position=position)
 
 
 def position_of(store: ObjectStore, of: ArchivedTopicPartition) -> int:

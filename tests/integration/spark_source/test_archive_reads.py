@@ -300,6 +300,16 @@ def test_a_partition_on_record_that_is_gone_is_an_error(tmp_path: Path) -> None:
         Read(options(tmp_path))
 
 
+def test_a_partition_whose_last_file_is_gone_is_an_error_and_not_fewer_rows(tmp_path: Path) -> None:
+    *_, last = write_archive(tmp_path, "orders", 0, 20, 50)
+    mark_archive(tmp_path, {"orders": {0: 50}})
+    assert Read(options(tmp_path)).table().num_rows
+    last.unlink()
+
+    with pytest.raises(ChainBrokenError, match=r"it ends at offset 20, and .* had reached offset 50"):
+        Read(options(tmp_path)).table()
+
+
 def test_a_swapped_file_is_an_error(tmp_path: Path) -> None:
     first, second = write_archive(tmp_path, "orders", 0, 20, 40)
     shutil.copy(first, second)
