@@ -1,5 +1,6 @@
 """An archive of small segments is merged by copying row groups, and restored: every record at its own offset, equal."""
 
+import io
 import json
 import random
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import pytest
 
 from mirrorlake.archive.envelope import METADATA_KEY
 from mirrorlake.archive.formats.parquet_schema import ARROW_METADATA
-from mirrorlake.archive.seal import OPEN_SEAL, SealingFile
+from mirrorlake.archive.seal import OPEN_SEAL, sealed
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
@@ -96,26 +97,22 @@ engine: {{lanes: 1, lease: 2s, memory: 512MiB}}
         return said
 
     def make_old(self, name: str, *, is_sealed: bool) -> None:
-        """Puts a segment as versions before wrote it in its place: without its compression's name, or a seal."""
+        """Puts a segment as versions before wrote it in its place: with no checksums of blocks, and one seal or none."""
         store, key = store_of(self.lake), f"{self.topic}/0/{name}"
         with store.open(key) as file:
             table = pq.ParquetFile(file).read()
-        left_out = {"compression"} if is_sealed else {"compression", "sealed_by", "seal"}
+        left_out = {"compression", "pages"} if is_sealed else {"compression", "pages", "sealed_by", "seal"}
         said = {field: value for field, value in self.said_by(name).items() if field not in left_out}
         if is_sealed:
             said["seal"] = OPEN_SEAL
-        staged = store.stage(f"{self.topic}/0", "old")
-        sealing = SealingFile(staged.file)
+        written = io.BytesIO()
         codec = CODECS[self.compression]
-        target = sealing if is_sealed else staged.file
-        writer = pq.ParquetWriter(target, table.schema, compression=codec, store_schema=False)
+        writer = pq.ParquetWriter(written, table.schema, compression=codec, store_schema=False)
         writer.write_table(table, row_group_size=len(table))
-        if is_sealed:
-            sealing.hold_back()
         writer.add_key_value_metadata({**ARROW_METADATA, METADATA_KEY: json.dumps(said).encode()})
         writer.close()
-        if is_sealed:
-            sealing.seal()
+        staged = store.stage(f"{self.topic}/0", "old")
+        staged.file.write(sealed(written.getvalue()) if is_sealed else written.getvalue())
         store.delete(key)
         staged.publish(key)
 
