@@ -97,7 +97,7 @@ engine: {{lanes: 1, lease: 2s, memory: 512MiB}}
         return said
 
     def make_old(self, name: str, *, is_sealed: bool) -> None:
-        """Puts a segment as versions before wrote it in its place: with no checksums of blocks, and one seal or none."""
+        """Puts a segment as versions before wrote it in its place: no checksums of blocks, and one seal or none."""
         store, key = store_of(self.lake), f"{self.topic}/0/{name}"
         with store.open(key) as file:
             table = pq.ParquetFile(file).read()
