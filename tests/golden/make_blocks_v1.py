@@ -5,11 +5,10 @@
 Later versions of the package must go on reading what is in ``blocks/``, so the files are kept, not remade.
 """
 
+from functools import partial
 from pathlib import Path
 
-from golden.make_formats_v1 import LOG, PARTITION, log
-from mirrorlake.archive.sidecar import create_sidecar
-from mirrorlake.stores.filesystem import FilesystemStore
+from golden.make_formats_v1 import LOG, log, publish
 
 FOLDER = Path(__file__).parent / "blocks"
 
@@ -18,11 +17,7 @@ BLOCK_BYTES = 100
 
 
 def main() -> None:
-    FOLDER.mkdir()
-    store = FilesystemStore(FOLDER)
-    staged = store.stage(PARTITION, "golden")
-    create_sidecar(store, LOG, log(staged, block_bytes=BLOCK_BYTES))
-    staged.publish(LOG)
+    publish(FOLDER, {LOG: partial(log, block_bytes=BLOCK_BYTES)})
 
 
 if __name__ == "__main__":

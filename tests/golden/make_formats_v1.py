@@ -6,6 +6,7 @@ Later versions of the package must go on reading what is in ``formats/``, so the
 """
 
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from golden.make_segments_v1 import ENVELOPE
@@ -54,14 +55,20 @@ def log(staged: StagedObject, *, block_bytes: int | None = None) -> SegmentFoote
     return writer.close(end_offset=21, leader_epoch=5)
 
 
-def main() -> None:
-    FOLDER.mkdir()
-    store = FilesystemStore(FOLDER)
-    for key, write in ((NDJSON, ndjson), (LOG, log)):
+def publish(folder: Path, writers: Mapping[str, Callable[[StagedObject], SegmentFooter]]) -> None:
+    """Makes an archive of one segment for each key, described where its format has no footer."""
+    folder.mkdir()
+    store = FilesystemStore(folder)
+    for key, write in writers.items():
         staged = store.stage(PARTITION, "golden")
         footer = write(staged)
-        create_sidecar(store, key, footer)
+        if footer.file is not None:
+            create_sidecar(store, key, footer)
         staged.publish(key)
+
+
+def main() -> None:
+    publish(FOLDER, {NDJSON: ndjson, LOG: log})
     described = FOLDER / sidecar_key(NDJSON)
     future = described.read_bytes().replace(b'"format_version": 1', b'"format_version": 2')
     (FOLDER / "from-the-future.ndjson.json").write_bytes(future)

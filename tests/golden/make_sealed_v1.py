@@ -7,13 +7,11 @@ Later versions of the package must go on reading what is in ``sealed/``, so the 
 
 from pathlib import Path
 
-from golden.make_formats_v1 import LOG, NDJSON, PARTITION, log, ndjson
+from golden.make_formats_v1 import LOG, NDJSON, log, ndjson, publish
 from golden.make_segments_v1 import ENVELOPE
 from golden.records_v1 import RECORDS, columns_of
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.parquet import ParquetSegmentWriter
-from mirrorlake.archive.sidecar import create_sidecar
-from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import StagedObject
 
 FOLDER = Path(__file__).parent / "sealed"
@@ -27,14 +25,7 @@ def parquet(staged: StagedObject) -> SegmentFooter:
 
 
 def main() -> None:
-    FOLDER.mkdir()
-    store = FilesystemStore(FOLDER)
-    for key, write in ((PARQUET, parquet), (NDJSON, ndjson), (LOG, log)):
-        staged = store.stage(PARTITION, "golden")
-        footer = write(staged)
-        if footer.file is not None:
-            create_sidecar(store, key, footer)
-        staged.publish(key)
+    publish(FOLDER, {PARQUET: parquet, NDJSON: ndjson, LOG: log})
 
 
 if __name__ == "__main__":

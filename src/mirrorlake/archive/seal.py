@@ -61,14 +61,15 @@ class SealingFile(RawIOBase):
         Raises:
             StoreUnavailableError, StoreUnusableError: the file's.
         """
+        view = memoryview(data).cast("B")
         if self._end is not None:
             self._end += data
         else:
             self._file.write(data)
             self._hash.update(data)
-            self._blocks.update(memoryview(data).cast("B"))
-            self._bytes += memoryview(data).nbytes
-        return memoryview(data).nbytes
+            self._blocks.update(view)
+            self._bytes += len(view)
+        return len(view)
 
     def hold_back(self) -> PageSums:
         """Holds back all that is written from now on, which must be what can be held in memory.

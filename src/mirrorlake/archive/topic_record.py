@@ -214,8 +214,8 @@ def check_is_new(store: ObjectStore, name: str, origin: Origin) -> None:
         if is_recorded(store, name) and not _has_partitions(store, name):
             raise lost_topic(name)
         return
-    if reached := record.reached.get(origin.partition):
-        raise lost_partition(store, name, origin.partition, reached=reached, position=0)
+    reached = record.reached.get(origin.partition, 0)
+    check_reached(store, name, origin.partition, reached=reached, position=0)
     recorded = replace(origin, cluster_id=record.cluster_id, topic=record.topic, topic_id=record.topic_id)
     if record.reached and recorded.is_of_topic_before(origin):
         # Another topic altogether is for the segments to say: two sources may share a folder, a partition each.
@@ -250,6 +250,23 @@ def lost_partition(store: ObjectStore, name: str, partition: int, *, reached: in
         expected=reached,
         found=position,
     )
+
+
+def check_reached(store: ObjectStore, name: str, partition: int, *, reached: int, position: int) -> None:
+    """Checks that a partition ends where it once did, or further: what is missing at its end shows nowhere else.
+
+    Args:
+        store: of the archive.
+        name: the topic's folder.
+        partition: its number.
+        reached: where it ended once, as recorded before ``position`` was looked for; 0 where that is not known.
+        position: where it ends now; 0 where no segment is there.
+
+    Raises:
+        ChainBrokenError: it ends before.
+    """
+    if position < reached:
+        raise lost_partition(store, name, partition, reached=reached, position=position)
 
 
 def partitions_in(store: ObjectStore, name: str) -> frozenset[int]:

@@ -13,7 +13,7 @@ from mirrorlake.archive.names import partition_prefix
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.topic_record import (
-    lost_partition,
+    check_reached,
     lost_topic,
     partitions_in,
     read_topic_record,
@@ -111,11 +111,11 @@ def find_partitions(
 
     found: list[ArchivedTopicPartition] = []
     for key, there in zip(wanted, side_by_side(look_at, wanted, at_once=at_once(store)), strict=True):
+        once = reached[key.topic].get(key.partition, 0)
         if there is None:
-            if offset := reached[key.topic].get(key.partition):
-                raise lost_partition(store, key.topic, key.partition, reached=offset, position=0)
+            check_reached(store, key.topic, key.partition, reached=once, position=0)
         elif selection.may_hold_partition(there.topic, key.partition):
-            found.append(replace(there, reached=reached[key.topic].get(key.partition, 0)))
+            found.append(replace(there, reached=once))
     return found
 
 
@@ -201,7 +201,7 @@ def held_segments(store: ObjectStore, of: ArchivedTopicPartition) -> tuple[Offse
         chain = SnapshotPartition(
             store, destination_name=of.folder, partition=of.partition, extension=of.extension
         ).read_chain()
-        _check_reached(store, of, chain.position)
+        check_reached(store, of.folder, of.partition, reached=of.reached, position=chain.position)
         return OffsetRange(start_offset=0, end_offset=chain.position), [chain.tail] if chain.tail else []
     archived = ArchivedPartition(store, destination_name=of.folder, partition=of.partition, extension=of.extension)
 
@@ -210,14 +210,8 @@ def held_segments(store: ObjectStore, of: ArchivedTopicPartition) -> tuple[Offse
         return OffsetRange(start_offset=chain.start_offset, end_offset=chain.position), segments
 
     held, segments = _steadily(look, archived.prefix)
-    _check_reached(store, of, held.end_offset)
+    check_reached(store, of.folder, of.partition, reached=of.reached, position=held.end_offset)
     return held, segments
-
-
-def _check_reached(store: ObjectStore, of: ArchivedTopicPartition, position: int) -> None:
-    """Checks that a partition ends no earlier than it once did: fewer rows would be returned without a word."""
-    if position < of.reached:
-        raise lost_partition(store, of.folder, of.partition, reached=of.reached, position=position)
 
 
 def position_of(store: ObjectStore, of: ArchivedTopicPartition) -> int:

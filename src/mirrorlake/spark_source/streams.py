@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from mirrorlake.archive.topic_record import lost_partition
+from mirrorlake.archive.topic_record import check_reached
 from mirrorlake.errors import ConfigurationError, TopicMissingError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -114,8 +114,7 @@ class ArchiveLooks:
         for key, each in self._partitions().items():
             if key in known:
                 end = position_of(self._store, each)
-                if end < known[key]:
-                    raise lost_partition(self._store, each.folder, each.partition, reached=known[key], position=end)
+                check_reached(self._store, each.folder, each.partition, reached=known[key], position=end)
                 held[key] = OffsetRange(start_offset=0, end_offset=end)
             else:
                 held[key] = held_segments(self._store, each)[0]

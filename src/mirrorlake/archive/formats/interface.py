@@ -63,6 +63,16 @@ class SegmentReader(Protocol):
         """
         ...
 
+    def check_bytes(self) -> None:
+        """Compares all bytes with what the segment says of them; nothing where it says nothing.
+
+        Nothing either where each block is compared when it is read.
+
+        Raises:
+            ChainBrokenError: damaged, or they differ.
+        """
+        ...
+
     def check_content(self, *, each: Callable[[RecordColumns], None] | None = None) -> None:
         """Reads everything and compares it with what the segment says about itself.
 

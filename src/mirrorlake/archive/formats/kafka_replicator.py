@@ -154,6 +154,9 @@ class KafkaReplicatorReader:
         """Returns the topic and partition that the file says its records are of."""
         return {(self._topic, self._partition)}
 
+    def check_bytes(self) -> None:
+        """Does nothing: the file says nothing of its bytes."""
+
     def check_content(self, *, each: Callable[[RecordColumns], None] | None = None) -> None:
         """Reads everything that is served.
 

@@ -126,6 +126,15 @@ class LogSegmentReader:
         """Returns nothing: batches do not say whose they are."""
         return set()
 
+    def check_bytes(self) -> None:
+        """Compares all bytes with the sidecar; nothing where its blocks are compared as they are read.
+
+        Raises:
+            ChainBrokenError: see `check_content`.
+        """
+        if not self.compares_blocks:
+            self.check_content()
+
     def check_content(self, *, each: Callable[[RecordColumns], None] | None = None) -> None:
         """Compares the file with the sidecar, if any, and every batch with its own checksum; nothing is decompressed.
 

@@ -7,8 +7,6 @@ import pyarrow as pa
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.formats.interface import SegmentReader
-from mirrorlake.archive.formats.log_reader import LogSegmentReader
-from mirrorlake.archive.formats.ndjson_reader import NdjsonSegmentReader
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.maintenance.erased_keys import Key, KeySet
@@ -74,15 +72,10 @@ def _keys_of(reader: SegmentReader, *, is_snapshot: bool) -> Iterator[pa.Array]:
 
     Nothing can be compared of what mirror-v3 wrote, nor of a log whose description is lost but its batches.
     """
+    reader.check_bytes()
     if isinstance(reader, ParquetSegmentReader):
-        if reader.footer is not None:
-            reader.check_bytes()
         for batch in reader.columns(["key"], is_view=is_snapshot):
             yield batch.column("key")
         return
-    if isinstance(reader, LogSegmentReader):
-        reader.check_content()
-    elif isinstance(reader, NdjsonSegmentReader):
-        reader.check_bytes()
     for columns in reader.records():
         yield columns.keys

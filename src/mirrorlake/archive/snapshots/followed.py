@@ -9,6 +9,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.maintenance.holds import announced, delete_dead_announcements, read_holds, topic_folder
@@ -84,10 +85,12 @@ def _last_settled(folder: SnapshotPartition, snapshots: Sequence[Segment], now_s
     not, an earlier one is found, or none.
     """
 
+    @cache
     def age_seconds(snapshot: Segment) -> float | None:
         try:
             footer = read_snapshot_footer(folder.store, folder.prefix, snapshot)
-            return None if footer is None else now_seconds - _made_seconds(footer.envelope.created_at)
+            made_at = None if footer is None else datetime.fromisoformat(footer.envelope.created_at)
+            return None if made_at is None else now_seconds - made_at.timestamp()
         except (ChainBrokenError, ObjectMissingError, ValueError):
             return None  # it does not say when it was made, as mirror-v3's do not
 
@@ -98,10 +101,6 @@ def _last_settled(folder: SnapshotPartition, snapshots: Sequence[Segment], now_s
     last = bisect_left(snapshots, True, key=is_fresh) - 1
     age = age_seconds(snapshots[last]) if last > 0 else None
     return last if age is not None and age >= GRACE_SECONDS else 0
-
-
-def _made_seconds(created_at: str) -> float:
-    return datetime.fromisoformat(created_at).timestamp()
 
 
 def _says_origin(folder: SnapshotPartition, snapshot: Segment, origin: Origin) -> bool:

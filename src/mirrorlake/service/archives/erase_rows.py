@@ -14,7 +14,7 @@ from mirrorlake.archive.maintenance.look import FolderLook, look_at
 from mirrorlake.archive.maintenance.work import EraseTask, FolderAddress, TaskResult
 from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.archive.topic_record import lost_partition, read_topic_record
+from mirrorlake.archive.topic_record import check_reached, read_topic_record
 from mirrorlake.errors import MirrorlakeError, PositionMovedError
 from mirrorlake.service.archives.places import ArchivePlace
 
@@ -114,10 +114,9 @@ class ErasedPartition:
                 raise stray
             position = newest.name.end_offset if newest is not None else 0
             reached = record.reached.get(self.place.partition, 0) if record is not None else 0
-            if position < reached:
-                raise lost_partition(
-                    self.archived.store, self.place.name, self.place.partition, reached=reached, position=position
-                )
+            check_reached(
+                self.archived.store, self.place.name, self.place.partition, reached=reached, position=position
+            )
         except MirrorlakeError as error:
             self.failure = error
 

@@ -10,6 +10,7 @@ What cannot be asked for now is kept for another try; every other error becomes 
 """
 
 from collections.abc import Sequence
+from itertools import compress
 
 import structlog
 
@@ -94,7 +95,7 @@ class PartitionStarts:
         parts = self._parts
         states = [state_of(target, writer=parts.writer) for target in targets]
         have_segments = [kind_of(target.destination).holds_segments for target in targets]
-        archives = [pair for pair, has in zip(zip(targets, states, strict=True), have_segments, strict=True) if has]
+        archives = list(compress(zip(targets, states, strict=True), have_segments))
         if parts.config.form is Form.MIRROR_V3:
             make_roots([target for target, _ in archives])
         archived = with_archive_positions(archives, writes=True, gone=parts.markers.gone_roots())

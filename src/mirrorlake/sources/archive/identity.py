@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from mirrorlake.archive.root_marker import read_root_marker
 from mirrorlake.archive.topic_record import (
     TopicRecord,
+    check_reached,
     is_recorded,
-    lost_partition,
     lost_topic,
     partitions_in,
     read_topic_record,
@@ -199,5 +199,6 @@ def check_partition(
             expected=topic_id,
             found=known,
         )
-    if is_empty and (reached := found.reached(partition.partition)):
-        raise lost_partition(store, found.folder, partition.partition, reached=reached, position=0)
+    if is_empty:
+        reached = found.reached(partition.partition)
+        check_reached(store, found.folder, partition.partition, reached=reached, position=0)
