@@ -165,6 +165,13 @@ class PartitionState:
         return self.position if self.told is None else self.told.position
 
     @property
+    def shown_error(self) -> MirrorlakeError | None:
+        """What is wrong, as anybody is told it; None where the lease that runs has got on from there."""
+        if self.told is not None and not self.is_parked and self.told.position > (self.position or 0):
+            return None
+        return self.error
+
+    @property
     def copied_records(self) -> int:
         """Records copied by this process, those of the lease that runs among them."""
         return self.records + (self.told.records if self.told is not None else 0)

@@ -138,10 +138,10 @@ def _partition_json(state: PartitionState, now: float, stale: str) -> dict[str, 
         "lag_seconds": _rounded(state.lag_seconds(now)),
         "state": state.state_now(now).value,
     }
-    if state.error is not None:
-        if reason := park_name(state.error) if state.is_parked else wait_name(state.error):
+    if (error := state.shown_error) is not None:
+        if reason := park_name(error) if state.is_parked else wait_name(error):
             row["reason"] = reason
-        row["error"] = str(state.error)
+        row["error"] = str(error)
     if stale:
         row["stale"] = stale
     return row

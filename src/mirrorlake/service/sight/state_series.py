@@ -144,7 +144,7 @@ def _waiting(states: Sequence[PartitionState]) -> GaugeMetricFamily:
         "Healthy partitions that wait, by reason",
         labels=("reason",),
     )
-    counts = Counter(wait_name(state.error) for state in states if not state.is_parked)
+    counts = Counter(wait_name(state.shown_error) for state in states if not state.is_parked)
     for name in WAIT_NAMES.values():
         family.add_metric((name,), counts[name])
     return family

@@ -13,6 +13,7 @@ from mirrorlake.errors import (
     StoreUnavailableError,
     TopicMissingError,
 )
+from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.archives.scheduled import KeepingOutcome
 from mirrorlake.service.partition_state import PartitionState, StateName
@@ -67,6 +68,18 @@ def test_a_passing_failure_has_no_reason_and_a_parked_partition_has_its_own() ->
     parked.failed(TopicMissingError("gone", topic="orders"), 0.0)
     assert (told(failing).state, told(failing).reason) == (StateName.RUNNING, "")
     assert (told(parked).state, told(parked).reason) == (StateName.PARKED, "missing")
+
+
+@pytest.mark.parametrize(("reached", "error"), [(4, "gone"), (5, "")])
+def test_a_failure_is_shown_until_the_next_lease_has_got_on_from_where_it_came(reached: int, error: str) -> None:
+    state = kafka_state(0)
+    state.failed(BrokerUnreachableError("gone"), 0.0)
+    state.saw_progress(ToldProgress(state.mirror, state.source, state.destination, reached, reached, 100))
+    assert told(state).error == error
+    parked = kafka_state(1)
+    parked.failed(TopicMissingError("gone", topic="orders"), 0.0)
+    parked.saw_progress(ToldProgress(parked.mirror, parked.source, parked.destination, reached, reached, 100))
+    assert told(parked).error == "gone"
 
 
 def test_what_a_service_fails_at_and_tries_again_is_shown_and_fails_no_row() -> None:
