@@ -412,12 +412,12 @@ def test_sessions_are_renewed_under_load_and_no_request_is_lost(
         in_flight: list[asyncio.Future[Frame]] = []
         expected = logins = 0
         # Until the third login: the session has been renewed twice with requests on their way and behind it.
-        while connection.logins < 3 or not is_token_renewed():
-            if logins < connection.logins:
-                logins = connection.logins
-                assert connection.login_due - loop.time() <= 0.85 * REAUTHENTICATE_MS / 1000
+        while connection.login.count < 3 or not is_token_renewed():
+            if logins < connection.login.count:
+                logins = connection.login.count
+                assert connection.login.due - loop.time() <= 0.85 * REAUTHENTICATE_MS / 1000
                 # Brought forward: the broker may be slow with what is on its way, and the session must not end before.
-                connection.login_due = loop.time() + 1.2
+                connection.login.due = loop.time() + 1.2
             while len(in_flight) < 5:
                 in_flight.append(send_batches(connection, topic_name, [batch]))
             assert produced_offsets(await in_flight.pop(0)) == [expected]
@@ -449,7 +449,7 @@ def test_a_session_that_ended_while_nothing_was_sent_is_renewed_by_the_next_requ
         await asyncio.sleep(REAUTHENTICATE_MS / 1000 + 0.5)
         with await connection.request(Api.API_VERSIONS, 0, (), timeout_seconds=10) as frame:
             assert frame.view
-        assert connection.logins == 2
+        assert connection.login.count == 2
         connection.close("done")
 
     run_async(scenario())
@@ -461,7 +461,7 @@ def test_a_request_that_the_broker_reads_after_the_end_of_the_session_is_lost_wi
 ) -> None:
     async def scenario() -> None:
         connection = await open_connection(secured_kafka, "SHORT", secured_kafka.sasl(SHA_256), BufferPool(MIB, MIB))
-        connection.login_due = float("inf")  # as if the request had been sent in time, to a broker that stands still
+        connection.login.due = float("inf")  # as if the request had been sent in time, to a broker that stands still
         await asyncio.sleep(REAUTHENTICATE_MS / 1000 + 0.5)
         with pytest.raises(BrokerUnreachableError, match="after the end of the session") as caught:
             await connection.request(Api.API_VERSIONS, 0, (), timeout_seconds=30)
@@ -482,7 +482,7 @@ def test_credentials_that_stop_being_valid_end_the_connection_with_the_reason(
     async def scenario() -> None:
         connection = await open_connection(secured_kafka, "SHORT", security, BufferPool(MIB, MIB))
         file.write_text("changed")
-        await asyncio.sleep(connection.login_due - asyncio.get_running_loop().time())
+        await asyncio.sleep(connection.login.due - asyncio.get_running_loop().time())
         with pytest.raises(AuthenticationFailedError, match="refuses the SCRAM-SHA-512 login"):
             await connection.request(Api.API_VERSIONS, 0, (), timeout_seconds=10)
         assert connection.closed
@@ -500,7 +500,7 @@ def test_a_token_endpoint_that_fails_for_a_while_does_not_end_a_session_that_liv
         secured_kafka.tokens.life_seconds = 20.0  # of which 2.8 s are left when the login is due
         connection = await open_connection(secured_kafka, "SASL", security, BufferPool(MIB, MIB))
         secured_kafka.tokens.answer_status = 503
-        await asyncio.sleep(connection.login_due - asyncio.get_running_loop().time())
+        await asyncio.sleep(connection.login.due - asyncio.get_running_loop().time())
         for status in (503, None):
             secured_kafka.tokens.answer_status = status
             with await connection.request(Api.API_VERSIONS, 0, (), timeout_seconds=10) as frame:

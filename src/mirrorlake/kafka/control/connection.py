@@ -9,7 +9,6 @@ import socket
 import ssl
 import struct
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Final
@@ -18,11 +17,11 @@ from mirrorlake.errors import (
     BrokerUnreachableError,
     MirrorlakeError,
     RequestTimeoutError,
-    TokenUnavailableError,
     UnsupportedError,
 )
 from mirrorlake.kafka.control.sockets.connection_errors import garbled_error, lost_error, unsupported_error
 from mirrorlake.kafka.control.sockets.dial import dial
+from mirrorlake.kafka.control.sockets.login import LOGIN_APIS, Login
 from mirrorlake.kafka.control.sockets.outgoing import Buffer, Outgoing
 from mirrorlake.kafka.control.sockets.pending_requests import (
     Answer,
@@ -31,7 +30,6 @@ from mirrorlake.kafka.control.sockets.pending_requests import (
     TakenAtOnce,
     fail_answer,
 )
-from mirrorlake.kafka.security.sasl import authenticate
 from mirrorlake.kafka.security.tls import TlsSocket, open_tls
 from mirrorlake.kafka.security.tls_context import tls_context
 from mirrorlake.kafka.security.tls_errors import tls_error
@@ -48,16 +46,9 @@ WAKE_BYTES_MAX: Final = 512 << 10
 """How much of a large frame may gather in the kernel before we are woken for it; it comes in many small pieces."""
 WAKE_BYTES_MIN: Final = 64 << 10
 """For less than this we are woken at the first byte: to say otherwise costs a system call, and one to take it back."""
-REAUTHENTICATE_FACTOR: Final = 0.85
-"""Of a session's lifetime: when credentials are shown again (KIP-368; Kafka's client takes 0.85 to 0.95)."""
-REAUTHENTICATE_SECONDS_MIN: Final = 1.1
-"""Brokers take one login per second on a connection (``KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS``)."""
-TOKEN_RETRY_SECONDS: Final = 1.0
-"""Pause before another try to re-authenticate where no token could be had and the session has not ended yet."""
 
 _HEADER = struct.Struct(">ihhih")
 _CORRELATION_ID_MAX = 0x7FFF_FFFF
-_LOGIN_APIS = frozenset({Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
 
 
 class Connection:
@@ -70,8 +61,7 @@ class Connection:
         host: the broker's name or address, as it was asked for.
         port: its port.
         versions: lowest and highest version the broker knows, by API key.
-        logins: how often the broker has been shown credentials with success.
-        login_due: reading of the loop's clock from which the next request shows them again; infinite without a limit.
+        login: what the broker was last shown, and when it is shown that again.
     """
 
     def __init__(
@@ -80,17 +70,12 @@ class Connection:
         self.host = host
         self.port = port
         self.versions: Mapping[int, tuple[int, int]] = {Api.API_VERSIONS: (0, 0)}
-        self.logins = 0
         self._client_id = settings.client_id.encode("ascii")
         self._frame_bytes_max = buffers.frame_bytes_max
         self._loop = asyncio.get_running_loop()
         self._sock = sock
         self._tls = sock if isinstance(sock, TlsSocket) else None
         self._settings = settings
-        self.login_due = float("inf")
-        self._session_ends = float("inf")
-        self._reauthentication: asyncio.Task[None] | None = None
-        self._held: deque[tuple[PendingRequest, list[Buffer], int]] | None = None  # requests, while re-authenticating
         self._is_greeted = False  # whether the peer has shown that it speaks Kafka
         self._close_reason: MirrorlakeError | None = None
         self._correlation_id = 0
@@ -102,6 +87,7 @@ class Connection:
             is_paused=lambda: self._reader.is_waiting,
             overdue=lambda: self.close("an earlier request was not answered in time"),
         )
+        self.login = Login(self._loop, settings, self.address, send=self.send, put=self._put_held, failed=self._fail)
         self._paused_at = 0.0
         self._wakes_at_bytes = 1
         self._awaited_bytes: Callable[[], int] | None = None
@@ -134,7 +120,7 @@ class Connection:
                 connection.versions = decode_api_versions(frame.view, peer=connection.address)
                 connection._is_greeted = True
             if settings.security.sasl is not None:
-                await connection._authenticate(timeout_seconds=max(0.1, ends - loop.time()))
+                await connection.login.show(timeout_seconds=max(0.1, ends - loop.time()))
         except BaseException as error:
             connection.close("the handshake failed")
             if isinstance(error, RequestTimeoutError):
@@ -160,7 +146,7 @@ class Connection:
     @property
     def in_flight(self) -> int:
         """Number of requests without an answer."""
-        return len(self._pending) + len(self._held or ())
+        return len(self._pending) + len(self.login.held or ())
 
     @property
     def silent_seconds(self) -> float:
@@ -276,11 +262,11 @@ class Connection:
         size = 10 + len(client_id) + sum(map(len, body))
         header = _HEADER.pack(size, api_key, api_version, correlation_id, len(self._client_id)) + client_id
         now = self._loop.time()
-        if now >= self.login_due:
-            self._begin_reauthentication()
+        if now >= self.login.due:
+            self.login.begin_again()
         pending = PendingRequest(correlation_id, api_key, is_flexible, now, now + timeout_seconds, answer)
-        if self._held is not None and api_key not in _LOGIN_APIS:
-            self._held.append((pending, [header, *body], size + 4))
+        if self.login.held is not None and api_key not in LOGIN_APIS:
+            self.login.held.append((pending, [header, *body], size + 4))
         else:
             self._put(pending, [header, *body], size + 4)
 
@@ -295,6 +281,12 @@ class Connection:
     def _put(self, pending: PendingRequest, parts: list[Buffer], size: int) -> None:
         self._pending.put(pending)
         self._outgoing.write(parts, size)
+
+    def _put_held(self, pending: PendingRequest, parts: list[Buffer], size: int) -> None:
+        if self._close_reason is None:
+            self._put(pending, parts, size)
+        else:  # one of those before has met its end
+            fail_answer(pending.answer, copy(self._close_reason))
 
     # -- receiving ------------------------------------------------------------------------------------------
 
@@ -417,63 +409,9 @@ class Connection:
                 error,
                 is_greeted=self._is_greeted,
                 is_first_request=first is not None and first.correlation_id == 2,
-                is_session_over=self._loop.time() >= self._session_ends,
+                is_session_over=self.login.is_session_over,
             )
         )
-
-    # -- logging in -----------------------------------------------------------------------------------------
-
-    async def _authenticate(self, *, timeout_seconds: float) -> None:
-        # The broker counts a session from its last answer, which may reach us late where the machine is busy; counted
-        # from the request before it, ours never ends after the broker's.
-        asked_at = self._loop.time()
-
-        async def exchange(api: Api, version: int, body: Sequence[bytes]) -> Frame:
-            nonlocal asked_at
-            asked_at = self._loop.time()
-            return await self.send(api, version, body, timeout_seconds=timeout_seconds)
-
-        session_seconds = await authenticate(
-            exchange,
-            self._settings.security,
-            cluster=self._settings.name,
-            address=self.address,
-            timeout_seconds=timeout_seconds,
-        )
-        self.logins += 1
-        if session_seconds is not None:
-            self._session_ends = asked_at + session_seconds
-            earliest = self._loop.time() + REAUTHENTICATE_SECONDS_MIN
-            self.login_due = max(earliest, asked_at + REAUTHENTICATE_FACTOR * session_seconds)
-
-    def _begin_reauthentication(self) -> None:
-        """Holds requests back and shows the credentials again (KIP-368); those on their way are answered before.
-
-        Only ever begun by a request: a broker closes a connection not when its session ends, but at the first request
-        after that, unless that one is SaslHandshake.
-        """
-        self.login_due = float("inf")
-        self._held = deque()
-        self._reauthentication = self._loop.create_task(self._reauthenticate())
-
-    async def _reauthenticate(self) -> None:
-        try:
-            await self._authenticate(timeout_seconds=self._settings.request_timeout_seconds)
-        except TokenUnavailableError as error:
-            now = self._loop.time()
-            if now >= self._session_ends:
-                self._fail(error)
-                return
-            self.login_due = now + TOKEN_RETRY_SECONDS  # nothing was sent: the session goes on
-        except MirrorlakeError as error:
-            self._fail(error)
-            return
-        held, self._held = self._held, None
-        for pending, parts, size in held or ():
-            if self._close_reason is None:
-                self._put(pending, parts, size)
-            else:
-                fail_answer(pending.answer, copy(self._close_reason))
 
     def _fail(self, error: MirrorlakeError) -> None:
         if self._close_reason is not None:
@@ -485,10 +423,8 @@ class Connection:
         self._outgoing.close()
         self._sock.close()
         self._reader.close()
-        if self._reauthentication is not None:
-            self._reauthentication.cancel()
-        while self._held:
-            fail_answer(self._held.popleft()[0].answer, copy(error))
+        for pending in self.login.end():
+            fail_answer(pending.answer, copy(error))
         self._pending.fail_all(error)
 
 
