@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mirrorlake.config.resolved import Destination
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, UnsupportedError

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from mirrorlake.config.resolved import Destination
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kinds.archive import ArchiveKind

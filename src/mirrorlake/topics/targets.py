@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
-from mirrorlake.config.resolved import Destination, Mirror
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.destinations.filtering import PartitionBranch, PartitionFilter, PartitionProjection
 from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.map.progress_store import ProgressTopics
