@@ -6,11 +6,15 @@ import pickle
 import re
 from dataclasses import replace
 from importlib.util import find_spec
+from inspect import iscoroutinefunction
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import get_args
 
 import pytest
 
 import mirrorlake
+from mirrorlake.config.destinations.registry import DESTINATION_TYPES, sections
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.interface import ProducerHandOff
@@ -62,6 +66,14 @@ def target_of(kind: Kind, targets: list[Target]) -> Target:
 def test_every_destination_that_can_be_configured_is_of_exactly_one_kind(targets: list[Target]) -> None:
     assert [kind_of(target.destination) for target in targets] == list(KINDS)
     assert [[kind for kind in KINDS if kind.takes(target.destination)] for target in targets] == [[k] for k in KINDS]
+
+
+@pytest.mark.parametrize("name", DESTINATION_TYPES)
+def test_a_row_names_the_section_of_its_type_its_kinds_and_what_finds_its_targets(name: str) -> None:
+    row = DESTINATION_TYPES[name]
+    assert get_args(sections()[name].model_fields["type"].annotation) == (name,)
+    assert kinds()[name]
+    assert iscoroutinefunction(resolve_name(row.finder))
 
 
 @EVERY_KIND

@@ -95,6 +95,8 @@ service: {{metrics: off}}
     assert json.loads(file.read_text()) == {"position": 19, "records": 13}
     assert [path.name for path in tallies.iterdir()] == [file.name], "no marker of an archive lies beside it"
 
+    lists = command(toy, "offsets", "list", "-c", config)
+    assert (lists.code, lists.out.count("tallies")) == (0, 1), lists.err
     compared = command(toy, "verify", "-c", config, "--format", "json")
     assert compared.code == 1, compared.err
     assert {each["destination"]: each["result"] for each in compared.rows()} == {
@@ -103,3 +105,13 @@ service: {{metrics: off}}
         "lake": "equal",
     }
     assert "tallies holds a count, and no record to compare" in compared.row(topic_name, destination="tallies")["error"]
+
+    file.write_text("{")
+    damaged = command(toy, "status", "-c", config, "--format", "json")
+    assert damaged.code == 1, damaged.err
+    assert {each["destination"]: each["state"] for each in damaged.rows()} == {
+        "west": "caught-up",
+        "tallies": "parked",
+        "lake": "caught-up",
+    }
+    assert f"{file} holds no tally" in damaged.row(topic_name, destination="tallies")["error"]

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.work import DestinationWork
-from mirrorlake.errors import UnsupportedError
+from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.kinds.copies import CopySide
 from mirrorlake.kinds.kind import Kind
 from mirrorlake.kinds.standing import Position, Sample, Standing
@@ -28,9 +28,11 @@ class TallyKind(Kind):
     def copy_side(self, row: Standing) -> CopySide:
         raise UnsupportedError(f"{row.target.destination.label} holds a count, and no record to compare")
 
-    async def positions(self, targets: Mapping[int, Target], clients: WorkerCache) -> Mapping[int, Position]:
+    async def positions(
+        self, targets: Mapping[int, Target], clients: WorkerCache
+    ) -> Mapping[int, Position | MirrorlakeError]:
         del clients
-        return {number: Position(offset=read_tally(file_of(target))[0]) for number, target in targets.items()}
+        return {number: position_of(target) for number, target in targets.items()}
 
     def place(self, target: Target) -> str:
         return str(file_of(target))
@@ -45,6 +47,14 @@ class TallyKind(Kind):
     def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
         del target, sample, now_ms
         return ()
+
+
+def position_of(target: Target) -> Position | MirrorlakeError:
+    """Returns where a partition stands, or why that is not known: one that is damaged stops no other."""
+    try:
+        return Position(offset=read_tally(file_of(target))[0])
+    except MirrorlakeError as error:
+        return error
 
 
 def file_of(target: Target) -> Path:

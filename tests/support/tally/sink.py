@@ -8,17 +8,24 @@ import json
 from pathlib import Path
 
 from mirrorlake.destinations.interface import ENDLESS, Delivery, Progress
-from mirrorlake.errors import MirrorlakeError, StoreUnavailableError
+from mirrorlake.errors import MirrorlakeError, StoreUnavailableError, StoreUnusableError
 from mirrorlake.kafka.records.codec import decode_batches
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 
 
 def read_tally(file: Path) -> tuple[int, int]:
-    """Returns position and records; both 0 where nothing was counted."""
+    """Returns position and records; both 0 where nothing was counted.
+
+    Raises:
+        StoreUnusableError: the file holds something else.
+    """
     if not file.exists():
         return 0, 0
-    held = json.loads(file.read_text())
-    return held["position"], held["records"]
+    try:
+        held = json.loads(file.read_text())
+        return held["position"], held["records"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise StoreUnusableError(f"{file} holds no tally", hint="delete it to count again") from error
 
 
 class TallySink:
