@@ -265,6 +265,10 @@ def test_dead_letters_need_rights_on_their_topic_and_where_offsets_are_kept_on_w
     for kind in KINDS:
         target = target_of(kind, targets)
         target = replace(target, mirror=replace(target.mirror, schemas=schemas))
+        assert (target.letters_topic, target.letters is not None) == (
+            "orders.dead" if target.is_topic else "",
+            target.is_topic and not target.is_mapped,
+        )
         needed = kind.needed_rights(Standing(target=target))
         name = target.mirror.name
         topics = ("orders.dead", f"mirrorlake.letter-progress.{name}")

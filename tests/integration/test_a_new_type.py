@@ -1,5 +1,6 @@
 """A `type` of destination that nobody but its folder and its row knows: what `docs/contributing.md` builds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,17 @@ from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.targets import Target
 from mirrorlake.verify.verdict import Result
+from support.command import write_yaml
 from support.copies import create_topic
 from support.leases import lease_plan, run_lease
 from support.new_type import HERE
-from support.records import simple_records
+from support.records import consume, simple_records
+from support.registry_model import RegistryModel
 from support.running_service import ClosingEngine
+from support.schema_site import FIRST_ID_THERE, SchemaSite, letters_in, numbered
+from support.stub_registry import StubRegistry
 from support.tally.sink import read_tally
-from support.topics import append
+from support.topics import append, make_topic
 from support.transactions import append_in_transaction
 from support.verdicts import verdicts_of
 
@@ -124,3 +129,37 @@ mirrors:
     assert verdicts["west"].result is Result.EQUAL
     assert verdicts["counts"].result is Result.FAILED
     assert "counts holds a count, and no record to compare" in str(verdicts["counts"].error)
+
+
+def test_beside_a_copy_with_schemas_and_dead_letters_it_takes_records_as_they_are(
+    source_kafka: EmbeddedKafka,
+    destination_kafka: EmbeddedKafka,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Schemas come along to the cluster alone, and a dead letter there is a record like any other here."""
+    (tmp_path / "counts").mkdir()
+    monkeypatch.setitem(DESTINATION_TYPES, "tally", HERE)
+    here, there = RegistryModel(level="NONE"), RegistryModel(level="NONE", next_id=FIRST_ID_THERE)
+    with StubRegistry(here) as first, StubRegistry(there) as second:
+        east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+        site = SchemaSite(east, west, first, second, topic_name, tmp_path)
+        one = site.register("a")
+        # Of two partitions; the second record of the first names no schema.
+        first_record, last = numbered([one, one])
+        make_topic(east, topic_name, [first_record, replace(last, value=b"{}"), last], numbered([one]))
+        text = site.file(
+            "preserve", ', on-unreadable: {value: dead-letter}, dead-letters: {topic: "{topic}.dead-letters"}'
+        )
+        kafka = "offsets: preserve}"
+        config = write_yaml(
+            text, text.read_text().replace(kafka, f"{kafka}, {{type: tally, folder: {tmp_path}/counts}}")
+        )
+
+        assert Service(load(config), RunOptions(once=True, engine=ClosingEngine)).run() == EXIT_DONE
+
+        counted = [read_tally(tmp_path / "counts" / f"{topic_name}-{number}.json") for number in (0, 1)]
+        assert counted == [(3, 3), (1, 1)]
+        assert len(letters_in(west, site.letters, 0)) == 1
+        assert sorted(consume(west, topic_name, 0)) == [0, 2]
