@@ -23,7 +23,7 @@ from mirrorlake.errors import TransientError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.kinds.kind import Kind
-from mirrorlake.kinds.registry import kind_of, kinds
+from mirrorlake.kinds.registry import kind_of, kinds_of
 from mirrorlake.kinds.standing import Sample, Standing
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.kafka.work import KafkaSourceWork
@@ -32,7 +32,7 @@ from support.kinds import EVERY_KIND_TEXT
 from support.python_sources import parsed
 from unit.config.config_texts import load
 
-KINDS = [kind for row in kinds().values() for kind in row]
+KINDS = [kind for name in DESTINATION_TYPES for kind in kinds_of(name)]
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 PACKAGE = Path(mirrorlake.__file__).parent
 
@@ -72,7 +72,7 @@ def test_every_destination_that_can_be_configured_is_of_exactly_one_kind(targets
 def test_a_row_names_the_section_of_its_type_its_kinds_and_what_finds_its_targets(name: str) -> None:
     row = DESTINATION_TYPES[name]
     assert get_args(sections()[name].model_fields["type"].annotation) == (name,)
-    assert kinds()[name]
+    assert kinds_of(name)
     assert iscoroutinefunction(resolve_name(row.finder))
 
 

@@ -20,13 +20,13 @@ T = TypeVar("T")
 LOOKS_AT_ONCE = 8
 
 
-def kinds() -> dict[str, tuple[Kind, ...]]:
-    """Returns the kinds of each type, one object each, in the order of its row.
+def kinds_of(type_name: str) -> tuple[Kind, ...]:
+    """Returns the kinds of a type, the same objects every time, in the order of its row.
 
     Raises:
-        TypeError: a row names something else; a mistake of ours.
+        TypeError: the row names something else; a mistake of ours.
     """
-    return {name: tuple(_kind(each) for each in row.kinds) for name, row in DESTINATION_TYPES.items()}
+    return tuple(map(_kind, DESTINATION_TYPES[type_name].kinds))
 
 
 def kind_of(destination: Destination) -> Kind:
@@ -35,15 +35,14 @@ def kind_of(destination: Destination) -> Kind:
     Raises:
         TypeError: no kind takes it; a mistake of ours.
     """
-    for name in DESTINATION_TYPES[destination.type_in_file].kinds:
-        if (kind := _kind(name)).takes(destination):
+    for kind in kinds_of(destination.type_in_file):
+        if kind.takes(destination):
             return kind
     raise TypeError(f"destination {destination.label} is of no kind")
 
 
 @cache
 def _kind(name: str) -> Kind:
-    """Returns the kind of a name; the same object every time."""
     kind = resolve_name(name)()
     if not isinstance(kind, Kind):
         raise TypeError(f"{name} is no kind of destination")
