@@ -16,17 +16,7 @@ from pydantic.fields import FieldInfo
 from mirrorlake.config.availability import UNAVAILABLE
 from mirrorlake.config.client_properties import OURS, SECURITY, TEXTS, TUNING
 from mirrorlake.config.common_form import EngineForm, ServiceForm
-from mirrorlake.config.destinations.archive_form import (
-    ArchiveDestinationForm,
-    DailyForm,
-    FlushForm,
-    MergeForm,
-    MergeStepForm,
-    RetainForm,
-)
-from mirrorlake.config.destinations.groups_form import GroupsForm
-from mirrorlake.config.destinations.kafka_form import KafkaDestinationForm
-from mirrorlake.config.destinations.route_form import RouteForm
+from mirrorlake.config.destinations.registry import sections
 from mirrorlake.config.environment import CONFIG_VARIABLE, VARIABLES
 from mirrorlake.config.mirror_v3_form import (
     MirrorV3Form,
@@ -51,9 +41,16 @@ from mirrorlake.config.systems.forms import (
     StoreGcsForm,
     StoreS3Form,
 )
-from mirrorlake.config.topics.form import TopicSyncForm
 from mirrorlake.config.topics.heartbeats import HeartbeatsForm
 from mirrorlake.config.topics.select import SelectForm
+
+
+def destination_sections() -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yields the section of each type of destination with those inside of it, as its row and the section name them."""
+    for name, section in sections().items():
+        yield f"`mirrors[].destinations[]`, `type: {name}`", section
+        yield from section.parts
+
 
 NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("Root", NativeForm),
@@ -73,16 +70,7 @@ NATIVE_SECTIONS: Sequence[tuple[str, type[BaseModel]]] = (
     ("`mirrors[].source` with `cluster`", SourceForm),
     ("`mirrors[].source` with `store`", ArchiveSourceForm),
     ("`layout`, `type: kafka-replicator`", KafkaReplicatorForm),
-    ("`mirrors[].destinations[]`, `type: kafka`", KafkaDestinationForm),
-    ("`route`", RouteForm),
-    ("`sync`", TopicSyncForm),
-    ("`mirrors[].destinations[]`, `type: archive`", ArchiveDestinationForm),
-    ("`flush`", FlushForm),
-    ("`flush.daily`", DailyForm),
-    ("`merge`", MergeForm),
-    ("`merge.steps[]`", MergeStepForm),
-    ("`retain`", RetainForm),
-    ("`groups` of a destination", GroupsForm),
+    *destination_sections(),
     ("`schemas`", SchemasForm),
     ("`dead-letters`", DeadLettersForm),
     ("`engine`", EngineForm),

@@ -3,13 +3,18 @@
 import ast
 import asyncio
 import pickle
+import re
 from dataclasses import replace
 from importlib.util import find_spec
+from inspect import iscoroutinefunction
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import get_args
 
 import pytest
 
 import mirrorlake
+from mirrorlake.config.destinations.registry import DESTINATION_TYPES, sections
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.interface import ProducerHandOff
@@ -18,7 +23,7 @@ from mirrorlake.errors import TransientError
 from mirrorlake.kafka.control.descriptions import ProducerIdentity
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.kinds.kind import Kind
-from mirrorlake.kinds.registry import KINDS, kind_of
+from mirrorlake.kinds.registry import kind_of, kinds_of
 from mirrorlake.kinds.standing import Sample, Standing
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.kafka.work import KafkaSourceWork
@@ -27,6 +32,7 @@ from support.kinds import EVERY_KIND_TEXT
 from support.python_sources import parsed
 from unit.config.config_texts import load
 
+KINDS = [kind for name in DESTINATION_TYPES for kind in kinds_of(name)]
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 PACKAGE = Path(mirrorlake.__file__).parent
 
@@ -62,13 +68,21 @@ def test_every_destination_that_can_be_configured_is_of_exactly_one_kind(targets
     assert [[kind for kind in KINDS if kind.takes(target.destination)] for target in targets] == [[k] for k in KINDS]
 
 
+@pytest.mark.parametrize("name", DESTINATION_TYPES)
+def test_a_row_names_the_section_of_its_type_its_kinds_and_what_finds_its_targets(name: str) -> None:
+    row = DESTINATION_TYPES[name]
+    assert get_args(sections()[name].model_fields["type"].annotation) == (name,)
+    assert kinds_of(name)
+    assert iscoroutinefunction(resolve_name(row.finder))
+
+
 @EVERY_KIND
 def test_a_work_says_where_it_goes_and_is_a_value_that_a_plan_can_carry(kind: Kind, targets: list[Target]) -> None:
     target = target_of(kind, targets)
     work = kind.work(target, writer="host-1")
     assert work == kind.work(target, writer="host-1") == pickle.loads(pickle.dumps(work))
     assert work.destination == target.destination.label
-    assert work.cluster_name == ("" if target.is_archive else "west")
+    assert work.cluster_name == ("west" if target.is_topic else "")
 
 
 @EVERY_KIND
@@ -124,7 +138,7 @@ def test_a_target_with_an_error_at_a_cluster_is_not_asked_and_an_archive_can_be(
         finally:
             await clients.close()
 
-    assert asyncio.run(ask()) is target.is_archive
+    assert asyncio.run(ask()) is not target.is_topic
 
 
 @EVERY_KIND
@@ -147,7 +161,7 @@ def test_nothing_is_warned_of_where_nothing_is_known(kind: Kind, targets: list[T
 def test_rights_are_asked_for_at_clusters_only(kind: Kind, targets: list[Target]) -> None:
     target = target_of(kind, targets)
     needed = kind.needed_rights(Standing(target=target))
-    assert ("orders" in needed) is not target.is_archive
+    assert ("orders" in needed) is target.is_topic
     assert all("WRITE" in operations for operations in needed.values())
 
 
@@ -188,17 +202,50 @@ def test_the_work_of_a_kind_is_known_to_its_folder_and_its_row_alone(folder: str
     assert users - own == KINDS_OWN[folder]
 
 
-def test_a_kind_is_named_by_the_registry_alone() -> None:
+def test_a_kind_is_named_by_the_row_of_its_type_alone() -> None:
     names = {type(kind).__name__ for kind in KINDS}
     users = {
-        (str(module.relative_to(PACKAGE)), alias.name)
+        (str(module.relative_to(PACKAGE)), name)
         for module in PACKAGE.rglob("*.py")
-        for node in ast.walk(parsed(module))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.name in names
+        for name in names
+        if re.search(rf"(?<!class ){name}\b", module.read_text())
     }
-    assert users == {("kinds/registry.py", name) for name in names} | {("kinds/snapshots.py", "ArchiveKind")}
+    assert users == {("config/destinations/registry.py", name) for name in names} | {
+        ("kinds/snapshots.py", "ArchiveKind")
+    }
+
+
+ASKED_WHOSE_IT_IS = {
+    "config/assignments.py",
+    "config/cross_checks.py",
+    "config/destinations/same_topics.py",
+    "config/resolve/mirror_v3.py",
+    "config/resolve/native.py",
+    "config/resolved.py",
+    "config/schemas/resolving.py",
+    "config/topics/heartbeats.py",
+    "kinds/archive.py",
+    "kinds/mapped.py",
+    "kinds/preserve.py",
+    "kinds/snapshots.py",
+    "service/failover/turning.py",
+    "service/failover/way_back.py",
+    "service/taking_over/taking.py",
+    "topics/finding/at_clusters.py",
+    "topics/finding/in_archives.py",
+    "topics/handover.py",
+    "topics/targets.py",
+}
+"""Who looks at the class of a destination: where something is about that type and has no meaning for another one."""
+
+
+def test_no_more_modules_than_now_look_at_the_class_of_a_destination() -> None:
+    found = {
+        str(module.relative_to(PACKAGE))
+        for module in PACKAGE.rglob("*.py")
+        if re.search(r"isinstance\([^()]*\b(Kafka|Archive)Destination\b", module.read_text())
+    }
+    assert found == ASKED_WHOSE_IT_IS
 
 
 def test_dead_letters_need_rights_on_their_topic_and_where_offsets_are_kept_on_what_says_which_there_are(
@@ -218,6 +265,10 @@ def test_dead_letters_need_rights_on_their_topic_and_where_offsets_are_kept_on_w
     for kind in KINDS:
         target = target_of(kind, targets)
         target = replace(target, mirror=replace(target.mirror, schemas=schemas))
+        assert (target.letters_topic, target.letters is not None) == (
+            "orders.dead" if target.is_topic else "",
+            target.is_topic and not target.is_mapped,
+        )
         needed = kind.needed_rights(Standing(target=target))
         name = target.mirror.name
         topics = ("orders.dead", f"mirrorlake.letter-progress.{name}")

@@ -20,10 +20,10 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.offsets import GapFill, OffsetRange, TopicPartition
-from support.counting_destination import CountingWork
 from support.leases import archive_work, as_snapshots, kafka_work, map_work
 from support.records import in_batches, produce, settings_of, simple_records
 from support.sinks import Body, delivery_of, dense_batch, with_sink
+from support.tally.work import TallyWork
 
 pytestmark = pytest.mark.kafka
 
@@ -48,7 +48,7 @@ KINDS = (
     Kind(name="archive", is_endless=False, needs_encoder=True, reads_alone=False),
     Kind(name="snapshots", is_endless=False, needs_encoder=True, reads_alone=True),
     # Of docs/contributing.md: whoever follows it gets a sink that a lease can rely on.
-    Kind(name="counting", is_endless=True, needs_encoder=False, reads_alone=False),
+    Kind(name="tally", is_endless=True, needs_encoder=False, reads_alone=False),
 )
 
 
@@ -111,8 +111,8 @@ def work_of(kind: str, destination: str, where: TopicPartition, lake: Path) -> D
         return kafka_work(destination, where, gap_fill=GapFill.FILLER)
     if kind == "map":
         return map_work(destination, where, skips_truncated=True)
-    if kind == "counting":
-        return CountingWork(destination="counts", file=lake / f"{where}.json")
+    if kind == "tally":
+        return TallyWork(destination="counts", file=lake / f"{where}.json")
     archived = archive_work(lake, where, end=END)
     if kind == "archive":
         return archived

@@ -1,6 +1,7 @@
 """Imports go downwards only, and the command line starts without loading what it may not need."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -169,6 +170,20 @@ def test_imports_between_rooms_go_downwards(package: str) -> None:
     ]
 
     assert upwards == []
+
+
+BY_NAME = re.compile(r'"(mirrorlake(?:\.\w+)+):\w+"')
+
+
+def test_names_that_are_imported_later_lead_downwards_too_but_for_the_rows_of_destination_types() -> None:
+    upwards = {
+        str(module.relative_to(PACKAGE)): target
+        for module in modules()
+        for name in BY_NAME.findall(module.read_text())
+        if (target := package_named(name)) not in MAY_IMPORT[package_of(module)] | {package_of(module)}
+    }
+
+    assert upwards.keys() == {"config/destinations/registry.py"}
 
 
 def test_one_module_knows_of_what_kind_a_source_is() -> None:

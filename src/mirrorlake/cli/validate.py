@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mirrorlake.cli.output import print_json
-from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.problems import ConfigurationErrors, Problem
 from mirrorlake.config.resolved import Configuration, Mirror
@@ -119,9 +118,6 @@ def _line(mirror: Mirror) -> str:
         what += f" without {', '.join(excluded)}"
     if source.partitions is not None:
         what += f", partition(s) {', '.join(map(str, sorted(source.partitions)))}"
-    places = "; ".join(
-        f"{'topic' if isinstance(d, KafkaDestination) else 'archive'} {d.name_for('{topic}')} on {d.label}"
-        for d in mirror.destinations
-    )
+    places = "; ".join(f"{each.noun} {each.name_for('{topic}')} on {each.label}" for each in mirror.destinations)
     disabled = "" if mirror.is_enabled else " (disabled)"
     return f"  {mirror.name}{disabled}: {what} of {source.label} → {places}"

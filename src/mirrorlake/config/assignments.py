@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
-from mirrorlake.config.resolved import Destination, Mirror
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.config.sources.source import ArchiveSource, KafkaSource, Source
-from mirrorlake.config.systems.store import Store
-from mirrorlake.config.values.names import path_flaw, topic_flaw
-from mirrorlake.stores.settings import AzureSettings, FilesystemSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +38,7 @@ class Assignment:
     @property
     def target(self) -> str:
         """Returns where it writes, as a message says it."""
-        if isinstance(self.destination, KafkaDestination):
-            return f"topic {self.destination_name} of cluster {self.destination.cluster.name}"
-        return f"folder {self.destination_name} of store {self.destination.store.name}"
+        return self.destination.where(self.destination_name)
 
 
 Readers = dict[PurePosixPath | str, list[Assignment]]
@@ -99,8 +95,7 @@ def named_assignments(mirrors: Iterable[Mirror]) -> tuple[Assignment, ...]:
 
 def name_flaw(assignment: Assignment) -> str:
     """Returns why a destination cannot take the name an assignment makes; "" where it can."""
-    name = assignment.destination_name
-    return topic_flaw(name) if isinstance(assignment.destination, KafkaDestination) else path_flaw(name)
+    return assignment.destination.name_flaw(assignment.destination_name)
 
 
 def find_collisions(assignments: Sequence[Assignment]) -> tuple[Collision, ...]:
@@ -124,14 +119,13 @@ def find_collisions(assignments: Sequence[Assignment]) -> tuple[Collision, ...]:
 
 def _place_written(assignment: Assignment) -> PurePosixPath | str:
     """Returns the topic's name, whatever cluster it is of, or the archive's folder."""
-    return _place_at(assignment.destination, assignment.destination_name)
+    return assignment.destination.place_of(assignment.destination_name)
 
 
-def _place_at(where: Source | Destination, name: str) -> PurePosixPath | str:
-    if isinstance(where, KafkaSource | KafkaDestination):
+def _place_read(source: Source, name: str) -> PurePosixPath | str:
+    if isinstance(source, KafkaSource):
         return name
-    layout = where.layout if isinstance(where, ArchiveSource) else None
-    return _folder(where.store, name if layout is None else f"{layout.folder}/{name}")
+    return source.store.folder(name if source.layout is None else f"{source.layout.folder}/{name}")
 
 
 def is_read_from(source: Source, destination: Destination) -> bool:
@@ -139,7 +133,7 @@ def is_read_from(source: Source, destination: Destination) -> bool:
     if isinstance(source, KafkaSource) and isinstance(destination, KafkaDestination):
         return source.cluster.is_same_as(destination.cluster)
     if isinstance(source, ArchiveSource) and isinstance(destination, ArchiveDestination):
-        return _place_at(source, "x") == _place_at(destination, "x")
+        return _place_read(source, "x") == destination.place_of("x")
     return False
 
 
@@ -167,7 +161,7 @@ def find_loops(assignments: Sequence[Assignment]) -> tuple[Loop, ...]:
     """
     readers: Readers = {}
     for assignment in assignments:
-        readers.setdefault(_place_at(assignment.mirror.source, assignment.topic), []).append(assignment)
+        readers.setdefault(_place_read(assignment.mirror.source, assignment.topic), []).append(assignment)
     loops: dict[frozenset[int], Loop] = {}
     for start in (a for same_topic in readers.values() for a in same_topic):
         way = (start,) if _feeds_own_expressions(start) else _way_back(start, readers)
@@ -202,17 +196,6 @@ def _feeds_own_expressions(step: Assignment) -> bool:
     source, written = step.mirror.source, step.destination_name
     is_found = source.topics.selects(written) and written not in source.topics.known_names
     return is_found and is_read_from(source, step.destination)
-
-
-def _folder(store: Store, name: str) -> PurePosixPath:
-    """Returns an archive's folder, with the store in front so that different stores never meet."""
-    match store.settings:
-        case FilesystemSettings(root=root):
-            return PurePosixPath("filesystem") / str(root).lstrip("/") / name
-        case AzureSettings(account=account, container=container, prefix=prefix):
-            return PurePosixPath("azure", account, container, prefix, name)
-        case bucket:
-            return PurePosixPath(store.type_name, bucket.endpoint or "", bucket.bucket, bucket.prefix, name)
 
 
 def _shared_partitions(first: Assignment, second: Assignment) -> frozenset[int] | None:

@@ -12,11 +12,12 @@ from mirrorlake.config.assignments import (
     named_assignments,
 )
 from mirrorlake.config.destinations.archive import ArchiveDestination, ArchiveFormat, Compaction
-from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
+from mirrorlake.config.destinations.destination import Destination
+from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.destinations.same_topics import check_routes, check_same_topics, shares_folders
 from mirrorlake.config.document import Document
 from mirrorlake.config.problems import FieldPath, ProblemList
-from mirrorlake.config.resolved import Destination, Mirror, RecreationPolicy
+from mirrorlake.config.resolved import Mirror, RecreationPolicy
 from mirrorlake.config.topics.heartbeats import check_heartbeats
 from mirrorlake.config.topics.select import check_select
 from mirrorlake.config.values.names import topic_flaw
@@ -107,20 +108,17 @@ def _check_offsets(mirror: Mirror, what: str, offsets: OffsetsByTopic, problems:
 
 def _check_start(mirror: Mirror, problems: ProblemList) -> None:
     # Equal offsets and an archive's chain of files begin at the source's first offset.
-    if mirror.source.start.kind is StartKind.EARLIEST:
+    start = mirror.source.start.kind
+    if start is StartKind.EARLIEST:
         return
     for destination in mirror.destinations:
-        if not _is_mapped(destination):
-            if isinstance(destination, ArchiveDestination):
-                message = f"an archive begins at `earliest` only, and {destination.label} is one"
-            else:
-                message = f"`start: {mirror.source.start.kind}` needs `offsets: map`, which {destination.label} has not"
-            problems.add(destination.place, message, "use `start: earliest`, or a mirror of its own for this one")
+        if flaw := destination.start_flaw(start):
+            problems.add(destination.place, flaw.message, flaw.hint)
 
 
 def _check_mapped(mirror: Mirror, problems: ProblemList) -> None:
     # One cluster under two names: the mirror's transactions there would fence one another.
-    mapped = [d for d in mirror.kafka_destinations if _is_mapped(d)]
+    mapped = [d for d in mirror.kafka_destinations if d.is_mapped]
     for number, destination in enumerate(mapped):
         for earlier in mapped[:number]:
             is_alias = earlier.cluster.name != destination.cluster.name
@@ -149,7 +147,7 @@ def _check_own_topics(mirrors: Sequence[Mirror], problems: ProblemList) -> None:
 def _has_topics(mirror: Mirror, destination: KafkaDestination) -> bool:
     """Tells whether a mirror has topics of its own at a destination cluster."""
     has_letters = mirror.schemas is not None and bool(mirror.schemas.letters_template)
-    return _is_mapped(destination) or has_letters
+    return destination.is_mapped or has_letters
 
 
 def _metric_name(name: str) -> str:
@@ -160,15 +158,8 @@ def _check_filter(mirror: Mirror, problems: ProblemList) -> None:
     if mirror.filter is None:
         return
     for destination in mirror.destinations:
-        if isinstance(destination, ArchiveDestination) and destination.compaction is Compaction.LOG:
-            message = f"a filter cannot be had with `compaction: log`, which {destination.label} has"
-            hint = "archive the records with the filter, and take snapshots of that by `mirrorlake archive snapshot`"
-            problems.add(destination.place, message, hint)
-        elif isinstance(destination, KafkaDestination) and not _is_mapped(destination):
-            message = f"a filter leaves offsets out, and {destination.label} keeps those of the source"
-            problems.add(
-                destination.place, message, "use `offsets: map` there, or a mirror of its own without a filter"
-            )
+        if flaw := destination.filter_flaw():
+            problems.add(destination.place, flaw.message, flaw.hint)
 
 
 def _check_dead_letters(mirror: Mirror, mirrors: Sequence[Mirror], problems: ProblemList) -> None:
@@ -205,16 +196,8 @@ def _check_recreation(mirror: Mirror, problems: ProblemList) -> None:
     if mirror.on_recreate is not RecreationPolicy.RESTART:
         return
     for destination in mirror.destinations:
-        if isinstance(destination, ArchiveDestination):
-            message = f"`on-recreate: restart` deletes the copy, and archive {destination.label} is never deleted"
-            problems.add(mirror.place, message, "use `on-recreate: new-topic`")
-        elif not destination.creates_topics and not _is_mapped(destination):
-            message = f"`on-recreate: restart` makes topics, and {destination.label} says `create-topics: false`"
-            problems.add(mirror.place, message, "use `on-recreate: park`, or allow it to create topics")
-
-
-def _is_mapped(destination: Destination) -> bool:
-    return isinstance(destination, KafkaDestination) and destination.offsets is OffsetMode.MAP
+        if flaw := destination.restart_flaw():
+            problems.add(mirror.place, flaw.message, flaw.hint)
 
 
 def _check_archive(destination: ArchiveDestination, problems: ProblemList) -> None:
@@ -239,7 +222,7 @@ def _check_same_place(mirror: Mirror, destination: Destination, problems: Proble
     is_unnamed = destination.name_for("{topic}") == "{topic}"
     if source.topics.patterns and is_unnamed and is_read_from(source, destination):
         message = f"mirror {mirror.name} would write the topics it reads, on {source.label}"
-        what = "folder" if isinstance(destination, ArchiveDestination) else "topic"
+        what = "topic" if destination.is_topic else "folder"
         problems.add(destination.place, message, f"give the destination {what} another name")
 
 
@@ -252,7 +235,8 @@ def _check_window(mirror: Mirror, problems: ProblemList) -> None:
 def _check_template(mirror: Mirror, destination: Destination, problems: ProblemList) -> None:
     # Topics given by name are looked at one by one; what an expression will select is not known yet.
     template = destination.name_for("{topic}")
-    mixes = _is_mapped(destination) or destination.branch is not None
+    is_mapped = isinstance(destination, KafkaDestination) and destination.is_mapped
+    mixes = is_mapped or destination.branch is not None
     if mirror.source.topics.patterns and "{topic}" not in template and not mixes:
         message = f"all topics an expression selects would go into one, `{template}`"
         problems.add(destination.place, message, "use `{topic}` in it")

@@ -1,13 +1,13 @@
 """The native form, as it stands in the file. ``resolve`` turns it into what the program uses."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Union
 
 from pydantic import Field
 
 from mirrorlake.config import section as fields
 from mirrorlake.config.common_form import CommonForm
-from mirrorlake.config.destinations.archive_form import ArchiveDestinationForm
-from mirrorlake.config.destinations.kafka_form import KafkaDestinationForm
+from mirrorlake.config.destinations.destination_form import DestinationForm
+from mirrorlake.config.destinations.registry import sections
 from mirrorlake.config.resolved import LostTailPolicy, RecreationPolicy, TruncationPolicy
 from mirrorlake.config.schemas.form import RegistryForm, SchemasForm
 from mirrorlake.config.section import Section, option
@@ -16,11 +16,10 @@ from mirrorlake.config.systems.forms import ClusterForm, StoreForm
 from mirrorlake.config.topics.heartbeats import HeartbeatsForm
 from mirrorlake.config.topics.select import SelectForm
 
-DestinationForm = Annotated[KafkaDestinationForm | ArchiveDestinationForm, Field(discriminator="type")]
-DESTINATION_FORMS: dict[str, type[Section]] = {
-    "kafka": KafkaDestinationForm,
-    "archive": ArchiveDestinationForm,
-}
+if TYPE_CHECKING:
+    AnyDestinationForm = DestinationForm
+else:
+    AnyDestinationForm = Annotated[Union[tuple(sections().values())], Field(discriminator="type")]  # noqa: UP007
 
 
 class LimitForm(Section):
@@ -103,7 +102,7 @@ class MirrorForm(MirrorHeadForm):
 
     source: SourceForm | ArchiveSourceForm = option(..., "Source topics: with `cluster` or with `store`, see below.")
 
-    destinations: list[DestinationForm] = option(
+    destinations: list[AnyDestinationForm] = option(
         ..., "At least one. Each keeps its own position; one read serves those with the same position."
     )
     schemas: SchemasForm | None = option(

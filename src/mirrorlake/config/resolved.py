@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.problems import Place
 from mirrorlake.config.process_settings import Engine, OnPark, Service
@@ -50,9 +51,6 @@ class LostTailPolicy(StrEnum):
     PARK = "park"
     COPY_AGAIN = "copy-again"
     """They are copied once more, behind what is there."""
-
-
-Destination = KafkaDestination | ArchiveDestination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

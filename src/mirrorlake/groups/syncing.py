@@ -106,7 +106,7 @@ class Writers:
         self._known: dict[Place, set[str]] = defaultdict(set)
         self._unknown: list[Target] = []
         for each in targets:
-            if each.is_archive:
+            if not each.is_topic:
                 continue
             if each.source.partition == UNKNOWN_PARTITION or not each.destination_cluster_id:
                 self._unknown.append(each)

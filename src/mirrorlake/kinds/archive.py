@@ -11,7 +11,8 @@ from mirrorlake.archive.names import FLOOR_PREFIX
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_covered
 from mirrorlake.config.destinations.archive import ArchiveDestination, ArchiveFormat, Compaction
-from mirrorlake.config.resolved import Destination, TruncationPolicy
+from mirrorlake.config.destinations.destination import Destination
+from mirrorlake.config.resolved import TruncationPolicy
 from mirrorlake.destinations.archive.archived_tail import ArchivedTailCheck
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.archive.work import ArchiveWork

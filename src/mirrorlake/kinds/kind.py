@@ -1,7 +1,8 @@
 """What the driver may ask of a kind of destination.
 
 A kind has two sides. The lease's is a folder of ``destinations/``: a work, and the sink it makes. The driver's is a
-module beside this one. `registry` names them all; nobody else asks of what kind a destination is.
+module beside this one. The row of its type names it (`config.destinations.registry`); nobody else asks of what kind a
+destination is.
 """
 
 from abc import ABC, abstractmethod
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mirrorlake.config.resolved import Destination
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, UnsupportedError
@@ -46,9 +47,10 @@ class Kind(ABC):
 
     # --- run ----------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def takes(self, destination: Destination) -> bool:
-        """Returns whether a configured destination is of this kind, unless one before it in the registry takes it."""
+        """Returns whether a configured destination of its type is of this kind, unless one before it in the row is."""
+        del destination
+        return True
 
     @abstractmethod
     def work(self, target: Target, *, writer: str) -> DestinationWork:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode, TimestampMode
-from mirrorlake.config.resolved import Destination, LostTailPolicy, RecreationPolicy, TruncationPolicy
+from mirrorlake.config.resolved import LostTailPolicy, RecreationPolicy, TruncationPolicy
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.map.mapped_tail import MappedTailCheck
 from mirrorlake.destinations.map.progress import ProgressKey

@@ -1,17 +1,16 @@
-"""All kinds of destination there are: one row each."""
+"""All kinds of destination there are: those that the rows of the types name."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pkgutil import resolve_name
 from typing import TypeVar
 
-from mirrorlake.config.resolved import Destination
+from mirrorlake.config.destinations.destination import Destination
+from mirrorlake.config.destinations.registry import DESTINATION_TYPES
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kinds.archive import ArchiveKind
 from mirrorlake.kinds.kind import Kind, Look
-from mirrorlake.kinds.mapped import MapKind
-from mirrorlake.kinds.preserve import PreserveKind
-from mirrorlake.kinds.snapshots import SnapshotKind
 from mirrorlake.kinds.standing import Position, Standing
 from mirrorlake.together import all_of
 from mirrorlake.topics.targets import Target
@@ -20,25 +19,34 @@ T = TypeVar("T")
 
 LOOKS_AT_ONCE = 8
 
-KINDS: tuple[Kind, ...] = (
-    PreserveKind(),
-    MapKind(),
-    ArchiveKind(),
-    SnapshotKind(),
-)
-"""The first that takes a destination has it: a kind of some destinations of a type comes before the type's own."""
+
+def kinds_of(type_name: str) -> tuple[Kind, ...]:
+    """Returns the kinds of a type, the same objects every time, in the order of its row.
+
+    Raises:
+        TypeError: the row names something else; a mistake of ours.
+    """
+    return tuple(map(_kind, DESTINATION_TYPES[type_name].kinds))
 
 
 def kind_of(destination: Destination) -> Kind:
-    """Returns the kind of a configured destination: the first that takes it.
+    """Returns the kind of a configured destination: the first of its type that takes it.
 
     Raises:
         TypeError: no kind takes it; a mistake of ours.
     """
-    for kind in KINDS:
+    for kind in kinds_of(destination.type_in_file):
         if kind.takes(destination):
             return kind
     raise TypeError(f"destination {destination.label} is of no kind")
+
+
+@cache
+def _kind(name: str) -> Kind:
+    kind = resolve_name(name)()
+    if not isinstance(kind, Kind):
+        raise TypeError(f"{name} is no kind of destination")
+    return kind
 
 
 async def read_positions(targets: Sequence[Target], clients: WorkerCache) -> Mapping[int, Position | MirrorlakeError]:

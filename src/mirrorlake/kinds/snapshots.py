@@ -8,7 +8,7 @@ from mirrorlake.archive.snapshots.followed import followed_snapshots
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.tombstones import PATIENCE_SHARE, snapshot_rule
 from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
-from mirrorlake.config.resolved import Destination
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.destinations.archive.sink import ArchiveSettings
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.snapshots.work import SnapshotWork

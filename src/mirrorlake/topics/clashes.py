@@ -66,7 +66,7 @@ def loop_error(target: Target) -> MirrorlakeError | None:
     end. Topics given by name may, as somebody wants that; but not into the very topic they come from.
     """
     source, to = target.source.topic, target.destination_cluster_id
-    if target.error is not None or target.is_archive or not to:
+    if target.error is not None or not to:
         return None
     is_named = source in target.mirror.source.topics.names
     for origin in target.origins:

@@ -8,8 +8,9 @@ same source may go on with; what was not stays its mirror's, also where its proc
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
-from mirrorlake.config.resolved import Destination, Mirror
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.topics.targets import Target
 

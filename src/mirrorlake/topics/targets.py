@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mirrorlake.config.destinations.archive import ArchiveDestination
-from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
-from mirrorlake.config.resolved import Destination, Mirror
+from mirrorlake.config.destinations.destination import Destination
+from mirrorlake.config.destinations.kafka import KafkaDestination
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.destinations.filtering import PartitionBranch, PartitionFilter, PartitionProjection
 from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.map.progress_store import ProgressTopics
@@ -72,13 +73,13 @@ class Origin:
 class Target:
     """One source partition at one destination.
 
-    ``destination_topic`` is a topic or an archive's folder name. ``creation`` is set where the topic is missing
-    and may be made. ``error`` is why nothing can be copied; the partition is then parked, or tried again if it is
-    transient. ``batch_bytes_max`` is what the destination topic takes. ``source_configs`` and
-    ``destination_configs`` are the topics' settings as they hold now, defaults included; empty where they were not
-    read, or there is no such topic. ``destination_topic_id`` is empty for an archive and for a topic not yet made;
-    ``destination_partitions`` is how many partitions it has or will have, ``source_partitions`` how many the source
-    topic has; 0 where that is not known.
+    ``destination_topic`` is a topic, an archive's folder name, or what else a source topic is called at a destination.
+    ``creation`` is set where the topic is missing and may be made. ``error`` is why nothing can be copied; the
+    partition is then parked, or tried again if it is transient. ``batch_bytes_max`` is what the destination topic
+    takes. ``source_configs`` and ``destination_configs`` are the topics' settings as they hold now, defaults included;
+    empty where they were not read, or there is no such topic. ``destination_topic_id`` is empty for what is no topic,
+    or is not yet made; ``destination_partitions`` is how many partitions it has or will have, ``source_partitions`` how
+    many the source topic has; 0 where that is not known.
 
     ``replaces`` is the id of the source topic whose copy is deleted, and ``creation`` made, before the first record;
     empty where nothing is. ``growth`` is set where the destination topic lacks partitions and may be given them.
@@ -86,10 +87,10 @@ class Target:
     says that it has begun there: that its progress topic was there when it was looked for. Of one that has not, nobody
     knows yet how many it will get.
 
-    ``destination_cluster_id`` is empty for an archive. ``owner`` is the mirror's state record at the destination, None
-    where there is none, as at an archive. ``origins`` say of what the source topic is a copy; where that could not
-    be read, ``origins_unread`` says why. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the topics of a
-    mirror with mapped offsets, empty where they are not there.
+    ``destination_cluster_id`` is empty for what is no topic. ``owner`` is the mirror's state record at the destination,
+    None where there is none, as at all that is no cluster. ``origins`` say of what the source topic is a copy; where
+    that could not be read, ``origins_unread`` says why. ``progress_topic_id`` and ``pages_topic_id`` are the ids of the
+    topics of a mirror with mapped offsets, empty where they are not there.
 
     ``letters_creation`` is set where the topic for dead letters is missing and may be made; ``letters_bytes_max`` is
     the largest batch that the one which is there takes, 0 where there is none.
@@ -141,14 +142,14 @@ class Target:
         return self.owner.destinations.get(self.destination_topic) == self.source.topic
 
     @property
-    def is_archive(self) -> bool:
-        """True for an archive destination; all others are topics of Kafka clusters."""
-        return isinstance(self.destination, ArchiveDestination)
+    def is_topic(self) -> bool:
+        """True where the destination is a topic of a Kafka cluster, and `kafka` says of which."""
+        return self.destination.is_topic
 
     @property
     def is_mapped(self) -> bool:
         """True for a Kafka destination with ``offsets: map``."""
-        return isinstance(self.destination, KafkaDestination) and self.destination.offsets is OffsetMode.MAP
+        return isinstance(self.destination, KafkaDestination) and self.destination.is_mapped
 
     @property
     def destination_keeps_compression(self) -> bool:
@@ -253,7 +254,7 @@ class Target:
     def letters_template(self) -> str:
         """Names the topics that dead letters go to, by ``{topic}``; empty where there are none."""
         schemas = self.mirror.schemas_of(self.source.topic)
-        return schemas.letters_template if schemas is not None and not self.is_archive else ""
+        return schemas.letters_template if schemas is not None and self.is_topic else ""
 
     @property
     def letters_topic(self) -> str:
@@ -263,7 +264,7 @@ class Target:
     @property
     def letters(self) -> LetterSettings | None:
         """What a copy that keeps offsets is told of its dead letters, also where it writes none, or none any more."""
-        if self.is_archive or self.is_mapped:
+        if not self.is_topic or self.is_mapped:
             return None
         return LetterSettings(
             mirror=self.mirror.name,

@@ -97,7 +97,7 @@ async def create_topics(targets: Sequence[Target], clients: WorkerCache) -> dict
     """
     wanted: dict[tuple[str, str], Target] = {}
     for target in targets:
-        if target.error is None and not target.is_archive:
+        if target.error is None and target.is_topic:
             wanted.setdefault((target.kafka.cluster.name, target.destination_topic), target)
     errors: dict[tuple[str, str], MirrorlakeError] = {}
     for key, target in wanted.items():

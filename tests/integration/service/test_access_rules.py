@@ -118,7 +118,7 @@ async def prepare(config: Configuration) -> Target:
             raise target.error
         for error in (await create_topics([target], clients)).values():
             raise error
-        destination = clients.client(config.mirrors[0].destinations[0].cluster.settings)  # type: ignore[union-attr]
+        destination = clients.client(config.mirrors[0].kafka_destinations[0].cluster.settings)
         await read_states(destination)
         ownership = Ownership(destination, mirror=target.mirror.name, owner="test", clock=SystemClock())
         await ownership.take(

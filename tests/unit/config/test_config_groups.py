@@ -26,7 +26,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def groups_of(kind: str, groups: str, source: str = CLUSTER) -> GroupSettings | None:
     text = FILE.format(kind=kind, groups=groups, source=source)
-    return parse_configuration(text.encode(), file="m.yaml", environ={}).mirrors[0].destinations[0].groups
+    (mirror,) = parse_configuration(text.encode(), file="m.yaml", environ={}).mirrors
+    (found,) = [each.groups for each in mirror.kafka_destinations] + [e.groups for e in mirror.archive_destinations]
+    return found
 
 
 def refusal(kind: str, groups: str, source: str = CLUSTER) -> str:

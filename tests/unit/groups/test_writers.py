@@ -13,6 +13,7 @@ from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
 FILE = b"""
 clusters: {east: {bootstrap-servers: "east:9092"}, west: {bootstrap-servers: "west:9092"}}
+stores: {lake: {type: filesystem, root: /lake}}
 mirrors:
   - name: mapped
     source: {cluster: east, topics: [a]}
@@ -23,6 +24,9 @@ mirrors:
   - name: equal
     source: {cluster: east, topics: [alone]}
     destinations: [{type: kafka, cluster: west, offsets: preserve}]
+  - name: kept
+    source: {cluster: east, topics: [c]}
+    destinations: [{type: archive, store: lake, name: both}]
 """
 MIRRORS = {each.name: each for each in parse_configuration(FILE, file="m.yaml", environ={}).mirrors}
 AWAY = TransientError("the broker is away")
@@ -60,6 +64,7 @@ def hidden(name: str = "second", **more: str) -> Target:
         ("mapped", [hidden(destination_cluster_id="north-id")], ""),
         ("mapped", [hidden(destination_topic="else")], ""),
         ("mapped", [hidden("mapped")], ""),
+        ("mapped", [target("kept", destination_cluster_id="")], ""),
         ("equal", [hidden()], ""),
         ("equal", [target("second", destination_topic="alone")], "mirror second copies to the same partition"),
     ],

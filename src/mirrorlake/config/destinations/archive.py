@@ -1,14 +1,18 @@
 """An archive as destination of a mirror: its files, and how they are cut, merged and retired."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import time
 from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import ClassVar
 
+from mirrorlake.config.destinations.destination import Destination, Flaw
 from mirrorlake.config.destinations.groups import GroupSettings
 from mirrorlake.config.problems import Place
 from mirrorlake.config.systems.store import Store
 from mirrorlake.filters.branch import Branch
+from mirrorlake.offsets import StartKind
 from mirrorlake.page_compression import Compression
 from mirrorlake.schedule import Schedule
 
@@ -70,16 +74,16 @@ class RetainSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveDestination:
-    """An archive as destination. ``label`` is unique within its mirror.
+class ArchiveDestination(Destination):
+    """An archive as destination.
 
     ``name_template`` gives the folder below the store's root; of the placeholders only ``{topic}`` is left.
     ``snapshots_kept`` is how many snapshots of a partition stay, the newest among them; None for all. Without ``merge``
     nothing is merged, without ``retain`` everything stays, without ``groups`` no consumer group's offsets are kept.
-    With a ``branch`` it is one folder of a route, and takes what that gives it.
     """
 
-    label: str
+    type_in_file: ClassVar[str] = "archive"
+
     store: Store
     name_template: str = "{topic}"
     format: ArchiveFormat = ArchiveFormat.PARQUET
@@ -90,8 +94,6 @@ class ArchiveDestination:
     merge: MergeSettings | None = None
     retain: RetainSettings | None = None
     groups: GroupSettings | None = None
-    branch: Branch | None = None
-    place: Place = field(compare=False)
 
     @property
     def kept_compression(self) -> Compression:
@@ -114,9 +116,54 @@ class ArchiveDestination:
         """Returns the type as users name it: that of the store."""
         return self.store.type_name
 
+    @property
+    def schema_store(self) -> Store:
+        """Returns the archive's own store."""
+        return self.store
+
+    @property
+    def has_view(self) -> bool:
+        """True with ``compaction: log``."""
+        return self.compaction is Compaction.LOG
+
     def name_for(self, topic: str) -> str:
         """Returns the folder name of a source topic; one path segment."""
         return self.name_template.replace("{topic}", topic)
+
+    def place_of(self, name: str) -> PurePosixPath:
+        """Returns the folder, with the store in front."""
+        return self.store.folder(name)
+
+    def where(self, name: str) -> str:
+        """Returns folder and store."""
+        return f"folder {name} of store {self.store.name}"
+
+    def start_flaw(self, start: StartKind) -> Flaw:
+        """Returns that a chain of files begins at the source's first offset."""
+        del start
+        return Flaw(
+            message=f"an archive begins at `earliest` only, and {self.label} is one",
+            hint="use `start: earliest`, or a mirror of its own for this one",
+        )
+
+    def filter_flaw(self) -> Flaw | None:
+        """Returns why a view needs every record."""
+        message = f"a filter cannot be had with `compaction: log`, which {self.label} has"
+        hint = "archive the records with the filter, and take snapshots of that by `mirrorlake archive snapshot`"
+        return Flaw(message=message, hint=hint) if self.has_view else None
+
+    def select_flaw(self) -> Flaw | None:
+        """Returns why a view needs records as they are."""
+        message = f"`select` cannot be had with `compaction: log`, which {self.label} has"
+        hint = "archive the records with `select`, and take snapshots of that by `mirrorlake archive snapshot`"
+        return Flaw(message=message, hint=hint) if self.has_view else None
+
+    def restart_flaw(self) -> Flaw:
+        """Returns that what is archived stays."""
+        return Flaw(
+            message=f"`on-recreate: restart` deletes the copy, and archive {self.label} is never deleted",
+            hint="use `on-recreate: new-topic`",
+        )
 
     def of_route(self, branch: Branch, place: Place) -> "ArchiveDestination":
         """Returns what it is for one folder of a route, which stands at ``place``; its label has that one's name.

@@ -1,13 +1,23 @@
 """An archive as destination, as it stands in the file."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mirrorlake.config import section as fields
-from mirrorlake.config.destinations.archive import ArchiveFormat, Compaction
-from mirrorlake.config.destinations.groups_form import GroupsForm
-from mirrorlake.config.destinations.route_form import RouteForm
+from mirrorlake.config.destinations.archive import (
+    DEFAULT_MERGE_STEPS,
+    ArchiveDestination,
+    ArchiveFormat,
+    Compaction,
+    Flush,
+    MergeSettings,
+    RetainSettings,
+)
+from mirrorlake.config.destinations.destination_form import DestinationForm, SectionContext
+from mirrorlake.config.destinations.groups_form import GroupsForm, groups_of
+from mirrorlake.config.destinations.route_form import RouteForm, check_beside_route, routed
 from mirrorlake.config.section import Section, lasting, option, sized
 from mirrorlake.page_compression import Compression
+from mirrorlake.schedule import Schedule
 
 
 class DailyForm(Section):
@@ -87,8 +97,17 @@ class RetainForm(Section):
     )
 
 
-class ArchiveDestinationForm(Section):
+class ArchiveDestinationForm(DestinationForm):
     """Files in a store, one folder per topic and partition."""
+
+    parts: ClassVar[tuple[tuple[str, type[Section]], ...]] = (
+        ("`flush`", FlushForm),
+        ("`flush.daily`", DailyForm),
+        ("`merge`", MergeForm),
+        ("`merge.steps[]`", MergeStepForm),
+        ("`retain`", RetainForm),
+        ("`groups` of a destination", GroupsForm),
+    )
 
     type: Literal["archive"] = option(..., "Selects this kind of destination.")
     store: fields.Name = option(..., "Key of one of `stores`.")
@@ -114,3 +133,91 @@ class ArchiveDestinationForm(Section):
     groups: GroupsForm | None = option(
         None, "Consumer groups, archived beside the records of a cluster.", note="none are archived"
     )
+
+    def resolved(self, context: SectionContext) -> tuple[ArchiveDestination, ...]:
+        """Returns a destination, or one for each folder of its route; none where its store could not be read."""
+        self._check(context)
+        store = context.stores.get(self.store)
+        if store is None:
+            return ()
+        destination = ArchiveDestination(
+            label=store.name,
+            store=store,
+            name_template=context.filled(self.name),
+            format=self.format,
+            compression=self.compression,
+            compaction=self.compaction,
+            snapshots_kept=self.keep_snapshots,
+            flush=_flush(self.flush),
+            merge=_merge(self.merge, context),
+            retain=_retain(self.retain, context),
+            groups=groups_of(self.groups, context),
+            place=context.document.place(context.path),
+        )
+        return routed(destination, self.route, (*context.path, "route"), context.document)
+
+    def _check(self, context: SectionContext) -> None:
+        has_view, hint = self.compaction is Compaction.LOG, "leave it out"
+        if self.format is not ArchiveFormat.PARQUET:
+            message = f"has no meaning with `format: {self.format}`"
+            if "compression" in self.model_fields_set:
+                context.note(("compression",), message, hint)
+            if self.merge is not None and self.merge.compression:
+                context.note(("merge", "compression"), message, hint)
+        if "keep_snapshots" in self.model_fields_set and not has_view:
+            context.note(("keep-snapshots",), "has no meaning without `compaction: log`", hint)
+        for key in ("merge", "retain"):
+            if getattr(self, key) is not None and has_view:
+                context.note((key,), "has no meaning with `compaction: log`", "use `keep-snapshots`")
+        if self.route is not None:
+            check_beside_route(self, "name", context)
+            if has_view:
+                hint = "archive the records by the route, and take snapshots of that by `mirrorlake archive snapshot`"
+                context.note(("route",), "cannot be had with `compaction: log`", hint)
+
+
+def _flush(form: FlushForm) -> Flush:
+    return Flush(
+        bytes_max=form.max_bytes,
+        records_max=form.max_records,
+        time_seconds_max=form.max_time,
+        daily_at_utc=form.daily.at_utc if form.daily else None,
+    )
+
+
+def _merge(form: MergeForm | None, context: SectionContext) -> MergeSettings | None:
+    if form is None:
+        return None
+    if form.steps == []:
+        context.note(("merge", "steps"), "needs at least one step", "leave it out for the default")
+    if form.min_files > form.max_files:
+        context.note(("merge", "min-files"), "is above `max-files`", "make it smaller, or that larger")
+    return MergeSettings(
+        steps=tuple((step.min_age, step.max_bytes) for step in form.steps or ()) or DEFAULT_MERGE_STEPS,
+        files_min=form.min_files,
+        files_max=form.max_files,
+        bytes_min=form.min_bytes,
+        keep_inputs_seconds=form.keep_inputs,
+        parallelism=form.parallelism,
+        compression=form.compression,
+        schedule=_schedule(form, "merge", context),
+    )
+
+
+def _schedule(form: MergeForm | RetainForm, key: str, context: SectionContext) -> Schedule | None:
+    if form.at is None and form.every is None:
+        return None
+    if form.at is not None and form.every is not None:
+        context.note((key, "every"), "has no meaning beside `at`", "leave one of them out")
+        return None
+    return Schedule(cron=form.at, every_seconds=form.every)
+
+
+def _retain(form: RetainForm | None, context: SectionContext) -> RetainSettings | None:
+    if form is None:
+        return None
+    if form.max_age is None and form.max_bytes is None:
+        context.note(("retain",), "has no bound", "set `max-age` or `max-bytes`, or leave it out")
+        return None
+    schedule = _schedule(form, "retain", context)
+    return RetainSettings(age_seconds_max=form.max_age, bytes_max=form.max_bytes, schedule=schedule)

@@ -1,19 +1,23 @@
 """A Kafka cluster as destination, as it stands in the file."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mirrorlake.config import section as fields
-from mirrorlake.config.destinations.groups_form import GroupsForm
-from mirrorlake.config.destinations.kafka import OffsetMode, TimestampMode
-from mirrorlake.config.destinations.route_form import RouteForm
+from mirrorlake.config.destinations.destination_form import DestinationForm, SectionContext
+from mirrorlake.config.destinations.groups_form import GroupsForm, groups_of
+from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode, TimestampMode
+from mirrorlake.config.destinations.route_form import RouteForm, check_beside_route, routed
 from mirrorlake.config.section import Section, option
+from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.config.topics.form import TopicSyncForm
-from mirrorlake.config.topics.policy import TopicRules
+from mirrorlake.config.topics.policy import AS_THE_SOURCE, READING, CountRule, SyncMode, TopicRules, TopicSync
 from mirrorlake.offsets import GAP_FILL_OFFSETS_MAX, GapFill
 
 
-class KafkaDestinationForm(Section):
+class KafkaDestinationForm(DestinationForm):
     """Another Kafka cluster, or the same one under other topic names."""
+
+    parts: ClassVar[tuple[tuple[str, type[Section]], ...]] = (("`route`", RouteForm), ("`sync`", TopicSyncForm))
 
     type: Literal["kafka"] = option(..., "Selects this kind of destination.")
     cluster: fields.Name = option(..., "Key of one of `clusters`.")
@@ -69,4 +73,79 @@ class KafkaDestinationForm(Section):
         None,
         "Consumer groups of the source that `run` takes along, as `mirrorlake groups sync` does.",
         note="none are taken along",
+    )
+
+    def resolved(self, context: SectionContext) -> tuple[KafkaDestination, ...]:
+        """Returns a destination, or one for each topic of its route; none where its cluster could not be read."""
+        self._check(context)
+        cluster = context.clusters.get(self.cluster)
+        if cluster is None:
+            return ()
+        rules = self.create_topics
+        destination = KafkaDestination(
+            label=cluster.name,
+            cluster=cluster,
+            topic_template=context.filled(self.topic),
+            offsets=self.offsets,
+            gap_fill=self.gap_fill or GapFill.MARKERS,
+            gap_fill_offsets_max=self.gap_fill_max_offsets,
+            timestamp_mode=self.timestamp_mode,
+            creates_topics=rules is not None,
+            partition_rule=rules.partitions if rules is not None else AS_THE_SOURCE,
+            replication_rule=self._replication_rule(context),
+            sync=_sync_of(self.sync),
+            groups=groups_of(self.groups, context),
+            stamps_provenance=self.provenance_headers,
+            place=context.document.place(context.path),
+        )
+        return routed(destination, self.route, (*context.path, "route"), context.document)
+
+    def _check(self, context: SectionContext) -> None:
+        is_mapped = self.offsets is OffsetMode.MAP
+        if self.gap_fill is not None and is_mapped:
+            context.note(("gap-fill",), "has no meaning with `offsets: map`", "leave it out")
+        if self.provenance_headers and not is_mapped:
+            context.note(
+                ("provenance-headers",),
+                "needs `offsets: map`: with equal offsets they are the source's, and so are a record's bytes",
+                "leave it out, or set `offsets: map`",
+            )
+        if self.route is not None:
+            check_beside_route(self, "topic", context)
+            if not is_mapped:
+                message = "leaves offsets out of each topic, and with `offsets: preserve` every offset has its record"
+                context.note(("route",), message, "use `offsets: map`")
+        if self.sync.acls is not SyncMode.OFF and isinstance(context.source, ArchiveSource):
+            context.note(("sync", "acls"), "has no meaning: an archive keeps no ACLs", "leave it out")
+        if self.sync.acl_removals and not set(self.sync.acl_operations) <= set(READING):
+            message = "is not possible where `acl-operations` has more than reading: mirrorlake's own user has such "
+            context.note(("sync", "acl-removals"), f"{message}rights, too", "leave one of them out")
+
+    def _replication_rule(self, context: SectionContext) -> CountRule | None:
+        rule = self.create_topics.replication if self.create_topics is not None else None
+        if rule is not None and rule.fixed is None and isinstance(context.source, ArchiveSource):
+            hint = "use `{fixed: …}`, or leave it out"
+            context.note(("create-topics",), "`replication: mirror-source`: an archive has no replicas", hint)
+        if self.replication_factor is None:
+            return rule
+        if rule is not None:
+            hint = "leave one of them out"
+            context.note(("replication-factor",), "has no meaning beside `replication` of `create-topics`", hint)
+        if self.create_topics is None:
+            context.note(("replication-factor",), "has no meaning with `create-topics: false`")
+        return CountRule(fixed=self.replication_factor)
+
+
+def _sync_of(form: TopicSyncForm) -> TopicSync:
+    return TopicSync(
+        configs=form.configs,
+        partitions=form.partitions,
+        include=tuple(form.include),
+        exclude=tuple(form.exclude),
+        override=form.override,
+        acls=form.acls,
+        acl_operations=tuple(form.acl_operations),
+        acl_groups=form.acl_groups,
+        acl_removals=form.acl_removals,
+        interval_seconds=form.interval,
     )

@@ -1,10 +1,11 @@
 """How the native form says that records go to one of several topics, and what that makes of a destination."""
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import InstanceOf, WithJsonSchema
 
 from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.destinations.destination_form import SectionContext
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.document import Document
 from mirrorlake.config.expansion import ExpandedText
@@ -21,7 +22,7 @@ PARK, LEAVE_OUT = "park", "leave-out"
 TOPICS_MAX = 100
 """How many topics a route may have: each is a destination of its own, which looks at every record."""
 
-Destination = KafkaDestination | ArchiveDestination
+D = TypeVar("D", KafkaDestination, ArchiveDestination)
 
 
 def read_route(value: object) -> Expression:
@@ -67,9 +68,13 @@ class RouteForm(Section):
     )
 
 
-def routed(
-    destination: Destination, form: RouteForm | None, path: FieldPath, document: Document
-) -> tuple[Destination, ...]:
+def check_beside_route(form: Section, name: str, context: SectionContext) -> None:
+    """Notes a name beside a route, which has its own."""
+    if name in form.model_fields_set:
+        context.note((name,), "has no meaning beside `route`", "leave it out: `topics` names them")
+
+
+def routed(destination: D, form: RouteForm | None, path: FieldPath, document: Document) -> tuple[D, ...]:
     """Returns what a destination of the file is to the program: one for each topic of its route; itself without one.
 
     Args:

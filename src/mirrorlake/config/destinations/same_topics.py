@@ -1,9 +1,10 @@
 """What a mirror's destinations must not share, and what routes cannot take."""
 
 from mirrorlake.config.destinations.archive import ArchiveDestination
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.problems import ProblemList
-from mirrorlake.config.resolved import Destination, Mirror
+from mirrorlake.config.resolved import Mirror
 
 
 def check_same_topics(mirror: Mirror, problems: ProblemList) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from mirrorlake.config.checking import check, check_one_of, entries
 from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction, Flush
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.mirror_v3_form import (
@@ -17,7 +18,7 @@ from mirrorlake.config.mirror_v3_form import (
 )
 from mirrorlake.config.problems import FieldPath, Place
 from mirrorlake.config.resolve.parts import Parts
-from mirrorlake.config.resolved import Destination, Mirror, TruncationPolicy
+from mirrorlake.config.resolved import Mirror, TruncationPolicy
 from mirrorlake.config.section import Section
 from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.config.systems.cluster import Cluster

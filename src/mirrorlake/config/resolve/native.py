@@ -7,18 +7,17 @@ from typing import TypeVar
 from mirrorlake.config.checking import check, check_one_of, read_or_note
 from mirrorlake.config.client_properties import read_properties
 from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
-from mirrorlake.config.destinations.archive_form import ArchiveDestinationForm
-from mirrorlake.config.destinations.kafka_form import KafkaDestinationForm
-from mirrorlake.config.destinations.route_form import routed
+from mirrorlake.config.destinations.destination import Destination
+from mirrorlake.config.destinations.destination_form import DestinationForm, SectionContext
+from mirrorlake.config.destinations.registry import sections
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.expansion import UnsetText
-from mirrorlake.config.native_form import DESTINATION_FORMS, MirrorForm, MirrorHeadForm
+from mirrorlake.config.native_form import MirrorForm, MirrorHeadForm
 from mirrorlake.config.problems import FieldPath
 from mirrorlake.config.reading import found, suggestion
-from mirrorlake.config.resolve.destination import archive_destination, kafka_destination
 from mirrorlake.config.resolve.parts import Parts
 from mirrorlake.config.resolve.sharing import mirror_entries
-from mirrorlake.config.resolved import Destination, Mirror
+from mirrorlake.config.resolved import Mirror
 from mirrorlake.config.schemas.mirrored import Registry, RegistryInArchive
 from mirrorlake.config.schemas.resolving import registry_of, schemas_of
 from mirrorlake.config.section import Section
@@ -67,6 +66,7 @@ class _Native:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._note = document.note
+        self._sections = sections()
         self._clusters: Known[Cluster] = {}
         self._stores: Known[Store] = {}
         self._registries: Known[Registry | RegistryInArchive] = {}
@@ -152,9 +152,12 @@ class _Native:
         for index, item in enumerate(items if isinstance(items, list) else ()):
             where = (*path, "destinations", index)
             kind = item.get("type") if isinstance(item, dict) else None
-            if kind == "kafka":
+            section = self._sections.get(kind) if isinstance(kind, str) else None
+            if section is None:
+                continue
+            if "cluster" in section.model_fields:
                 self._look_up_in(item, "cluster", self._clusters, where)
-            elif kind == "archive":
+            if "store" in section.model_fields:
                 self._look_up_in(item, "store", self._stores, where)
 
     def _look_up_in(self, tree: Tree, kind: str, known: Collection[str], path: FieldPath) -> None:
@@ -168,11 +171,10 @@ class _Native:
         head_tree = {k: v for k, v in tree.items() if k not in apart} if isinstance(tree, dict) else tree
         head = check(MirrorHeadForm, head_tree, path, self._document, shown_as=MirrorForm)
         source = self._source(tree, path, head)
-        forms = self._destination_forms(tree, path)
         destinations = [
             destination
-            for destination_path, form in forms
-            for destination in self._of_form(form, destination_path, head, source)
+            for where, form in self._destination_forms(tree, path)
+            for destination in form.resolved(self._context(where, head, source))
         ]
         schemas = schemas_of(
             tree, path, self._document, self._registries, destinations, filled=lambda t: _filled(t, head, source)
@@ -212,9 +214,17 @@ class _Native:
             what = "`skip-after` has no meaning for `compaction: log`"
             self._note(path, what, "a view of the latest records needs all of them: wait for the segment")
 
-    def _destination_forms(
-        self, tree: Tree, path: FieldPath
-    ) -> list[tuple[FieldPath, KafkaDestinationForm | ArchiveDestinationForm]]:
+    def _context(self, path: FieldPath, head: MirrorHeadForm | None, source: Source | None) -> SectionContext:
+        return SectionContext(
+            path=path,
+            document=self._document,
+            clusters=self._clusters,
+            stores=self._stores,
+            source=source,
+            filled=lambda template: _filled(template, head, source),
+        )
+
+    def _destination_forms(self, tree: Tree, path: FieldPath) -> list[tuple[FieldPath, DestinationForm]]:
         if not isinstance(tree, dict):
             return []
         where = (*path, "destinations")
@@ -227,8 +237,8 @@ class _Native:
             self._note(where, "names no destination", "a mirror has at least one")
         forms = []
         for index, item in enumerate(items if isinstance(items, list) else []):
-            form = check_one_of(DESTINATION_FORMS, item, (*where, index), self._document)
-            if isinstance(form, KafkaDestinationForm | ArchiveDestinationForm):
+            form = check_one_of(self._sections, item, (*where, index), self._document)
+            if form is not None:
                 forms.append(((*where, index), form))
         return forms
 
@@ -303,31 +313,6 @@ class _Native:
             excluded_names=chosen.excluded_names,
             excluded_patterns=chosen.excluded_patterns,
         )
-
-    def _of_form(
-        self,
-        form: KafkaDestinationForm | ArchiveDestinationForm,
-        path: FieldPath,
-        head: MirrorHeadForm | None,
-        source: Source | None,
-    ) -> tuple[Destination, ...]:
-        """Returns what is one destination in the file: one for each topic of its route; none where it is not right."""
-        destination = self._destination(form, path, head, source)
-        return routed(destination, form.route, (*path, "route"), self._document) if destination is not None else ()
-
-    def _destination(
-        self,
-        form: KafkaDestinationForm | ArchiveDestinationForm,
-        path: FieldPath,
-        head: MirrorHeadForm | None,
-        source: Source | None,
-    ) -> Destination | None:
-        template = _filled(form.topic if isinstance(form, KafkaDestinationForm) else form.name, head, source)
-        if isinstance(form, KafkaDestinationForm):
-            cluster = self._clusters.get(form.cluster)
-            return kafka_destination(form, path, self._document, cluster=cluster, template=template, source=source)
-        store = self._stores.get(form.store)
-        return archive_destination(form, path, self._document, store=store, template=template, source=source)
 
     def _look_up(self, kind: str, name: str, known: Collection[str], path: FieldPath) -> None:
         if name not in known:

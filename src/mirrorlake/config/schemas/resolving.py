@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Mapping
 
 from mirrorlake.config.checking import check
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.document import Document, Tree
 from mirrorlake.config.problems import FieldPath
 from mirrorlake.config.reading import suggestion
-from mirrorlake.config.resolved import Destination
 from mirrorlake.config.schemas.form import (
     Compatibility,
     OnUnreadable,
@@ -111,11 +111,13 @@ def schemas_of(
             document.note((*where, field), f"there is no registry `{name}`", hint)
     if {form.key, form.value} == {SubjectStrategy.NONE}:
         document.note(where, "takes no schemas along: `key` and `value` are `none`", "leave it out")
-    has_kafka = any(isinstance(each, KafkaDestination) for each in destinations)
+    has_kafka = any(each.is_topic for each in destinations)
     if form.to is None and has_kafka:
         document.note((*where, "to"), "is required by a destination of type `kafka`", "name its registry")
     if form.to is not None and destinations and not has_kafka:
         document.note((*where, "to"), "has no meaning without a destination of type `kafka`", "leave it out")
+    if destinations and not any(each.is_topic or each.schema_store for each in destinations):
+        document.note(where, "has no meaning: no destination of the mirror keeps schemas", "leave it out")
     if form.ids is SchemaIds.KEEP and "on_unreadable" in form.model_fields_set:
         document.note(
             (*where, "on-unreadable"), "has no meaning with `ids: keep`: no record is looked at", "leave it out"
@@ -171,7 +173,7 @@ def _check_dead_letters(
             # One word for both sides may mean the other.
             if policy.key is not policy.value:
                 document.note((*where, "on-unreadable"), message, f"leave `{side}` out of it")
-    if destinations and not any(isinstance(each, KafkaDestination) for each in destinations):
+    if destinations and not any(each.is_topic for each in destinations):
         message = "`dead-letter` has no meaning without a destination of type `kafka`: archives keep every record"
         document.note((*where, "on-unreadable"), message, "leave it out")
     for destination in destinations:

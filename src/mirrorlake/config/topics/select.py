@@ -4,8 +4,6 @@ from typing import Annotated
 
 from pydantic import InstanceOf, WithJsonSchema
 
-from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
-from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.document import Document
 from mirrorlake.config.expansion import ExpandedText
 from mirrorlake.config.problems import FieldPath, ProblemList
@@ -122,14 +120,8 @@ def check_select(mirror: Mirror, problems: ProblemList) -> None:
     if mirror.select is None:
         return
     for destination in mirror.destinations:
-        if isinstance(destination, ArchiveDestination) and destination.compaction is Compaction.LOG:
-            message = f"`select` cannot be had with `compaction: log`, which {destination.label} has"
-            hint = "archive the records with `select`, and take snapshots of that by `mirrorlake archive snapshot`"
-            problems.add(destination.place, message, hint)
-        elif isinstance(destination, KafkaDestination) and destination.offsets is not OffsetMode.MAP:
-            message = f"`select` changes records, and with `offsets: preserve` {destination.label} has the source's"
-            hint = "use `offsets: map` there, or a mirror of its own without `select`"
-            problems.add(destination.place, message, hint)
+        if flaw := destination.select_flaw():
+            problems.add(destination.place, flaw.message, flaw.hint)
     _check_schemas(mirror, problems)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
-from mirrorlake.config.resolved import Configuration, Destination, Mirror
+from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.config.sources.source import KafkaSource
 from mirrorlake.config.topics.selection import TopicSelection
 from mirrorlake.destinations.transactions.owner_states import OwnerState

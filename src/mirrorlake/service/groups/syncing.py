@@ -76,7 +76,7 @@ class GroupSync(GroupLooks[Copy]):
                 self._targets[target.mirror.name, target.destination.label, target.source] = target
         for target, state in pairs:
             source = target.mirror.source
-            if target.is_archive or target.kafka.groups is None or not isinstance(source, KafkaSource):
+            if not target.is_topic or target.kafka.groups is None or not isinstance(source, KafkaSource):
                 continue
             if target.source.partition == UNKNOWN_PARTITION:
                 continue

@@ -176,7 +176,7 @@ class ServiceLoop:
     def _wants_heartbeats(self, mirror: Mirror) -> bool:
         """Tells whether this run copies a mirror now; called by the loop that asks the clusters."""
         table, owners = self._parts.table, self._parts.owners
-        unasked = {(each.mirror.name, each.kafka.cluster.name) for each in self._starts.waiting if not each.is_archive}
+        unasked = {(each.mirror.name, each.kafka.cluster.name) for each in self._starts.waiting if each.is_topic}
 
         def lacks(name: str, cluster: str) -> bool:
             return owners.lacks(name, cluster) or ((name, cluster) in unasked and not owners.owns(name, [cluster]))

@@ -119,5 +119,5 @@ def sources_found(targets: Sequence[Target]) -> dict[str, SourceWork]:
 
 
 def topic_at(target: Target) -> tuple[str, str]:
-    """Returns cluster and topic of a Kafka target; an archive has no cluster."""
-    return ("" if target.is_archive else target.kafka.cluster.name, target.destination_topic)
+    """Returns cluster and topic of a Kafka target; others have no cluster."""
+    return (target.kafka.cluster.name if target.is_topic else "", target.destination_topic)

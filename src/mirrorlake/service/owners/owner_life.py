@@ -39,7 +39,7 @@ async def living_by_cluster(
     """Returns the mirrors of ``targets`` that somebody is alive to serve, by destination cluster; see `living_at`."""
     wanted: dict[str, tuple[ClusterSettings, set[str]]] = {}
     for target in targets:
-        if not target.is_archive:
+        if target.is_topic:
             settings = target.destination_cluster
             wanted.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
     found = await all_of(living_at(clients, *each, clock=clock) for each in wanted.values())

@@ -109,7 +109,7 @@ class Owners:
             await self._take_all(self._group(targets))
         errors: dict[int, MirrorlakeError] = {}
         for index, target in enumerate(targets):
-            take_over = self._take_overs.get(_key(target)) if not target.is_archive else None
+            take_over = self._take_overs.get(_key(target)) if target.is_topic else None
             if take_over is not None and place_of(target) in take_over.refused:
                 errors[index] = take_over.refused[place_of(target)]
         return errors
@@ -252,7 +252,7 @@ class Owners:
         groups: dict[tuple[str, str], TakeOver] = {}
         held: dict[tuple[str, str], dict[Place, Target]] = {}
         for target in targets:
-            if target.is_archive or not target.source_cluster_id:
+            if not target.is_topic or not target.source_cluster_id:
                 continue
             if isinstance(target.error, CollisionError | LoopError):
                 continue  # nothing is copied, so nothing is to be held either

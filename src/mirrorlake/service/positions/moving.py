@@ -85,7 +85,7 @@ async def move_all(
 
 
 def _place_of(target: Target) -> Place | None:
-    return None if target.is_archive else (target.mirror.name, target.kafka.cluster.name)
+    return (target.mirror.name, target.kafka.cluster.name) if target.is_topic else None
 
 
 async def _owner_before(place: Place, target: Target, clients: WorkerCache, clock: Clock) -> OwnerState | None:

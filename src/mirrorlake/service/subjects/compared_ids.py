@@ -41,7 +41,7 @@ class ComparedIds:
         """
         target = row.target
         schemas = target.mirror.schemas_of(target.source.topic)
-        if schemas is None or schemas.rules.keeps_ids or target.is_archive:
+        if schemas is None or schemas.rules.keeps_ids or not target.is_topic:
             return None
         key = target.mirror.name, target.destination.label
         with self._lock:

@@ -122,7 +122,7 @@ class SchemaSync:
         with self._lock:
             for target, _ in pairs:
                 schemas = target.mirror.schemas_of(target.source.topic)
-                if schemas is None:
+                if schemas is None or not (target.is_topic or target.destination.schema_store):
                     continue
                 key = target.mirror.name, target.destination.label
                 way = self._ways.get(key)
@@ -133,9 +133,10 @@ class SchemaSync:
                 way.targets[target.source] = target
 
     def _way(self, target: Target, schemas: MirroredSchemas) -> _Way:
-        known = KnownIds(schemas, clock=self._clock, is_archived=target.is_archive)
-        if target.is_archive:
-            return _Way(schemas, "", target.archive.store.settings, known)
+        store = target.destination.schema_store
+        known = KnownIds(schemas, clock=self._clock, is_archived=store is not None)
+        if store is not None:
+            return _Way(schemas, "", store.settings, known)
         return _Way(schemas, target.kafka.cluster.name, None, known)
 
     def map_of(self, mirror: str, destination: str) -> SchemaIdMap | None:

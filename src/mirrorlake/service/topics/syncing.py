@@ -69,7 +69,7 @@ class TopicLooks:
         """Takes partitions of all mirrors; where some are new, a look is due, as their topics may have been made."""
         with self._lock:
             for target, _ in pairs:
-                if target.is_archive or (seconds := target.kafka.sync.interval_seconds) is None:
+                if not target.is_topic or (seconds := target.kafka.sync.interval_seconds) is None:
                     continue
                 way = target.mirror.name, target.destination.label
                 followed = self._ways.setdefault(way, _Followed(seconds, target.kafka.cluster.name))

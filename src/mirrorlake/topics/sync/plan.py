@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.config.topics.policy import SyncMode
 from mirrorlake.destinations.connections import WorkerCache
@@ -173,7 +172,7 @@ def beside(config: Configuration, mirrors: Sequence[str] | None) -> list[str] | 
 
 
 def _clusters_of(mirror: Mirror) -> list[str]:
-    return [each.cluster.name for each in mirror.destinations if isinstance(each, KafkaDestination)]
+    return [each.cluster.name for each in mirror.kafka_destinations]
 
 
 def without_contradictions(rows: Sequence[TopicRow], facts: Sequence[TopicFacts]) -> list[TopicRow]:

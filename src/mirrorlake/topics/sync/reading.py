@@ -31,7 +31,7 @@ async def read_facts(
         clients: of the clusters.
         mirrors: their names; None for all.
     """
-    targets = [t for t in await find_targets(config, clients, only=mirrors) if not t.is_archive]
+    targets = [t for t in await find_targets(config, clients, only=mirrors) if t.is_topic]
     first: dict[tuple[str, str, str], Target] = {}
     for target in await with_new_topics(targets, clients):
         key = (target.mirror.name, target.source.topic, target.destination.label)
