@@ -28,7 +28,7 @@ from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.making import Input, SegmentMaking, Written
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
 from mirrorlake.archive.maintenance.on_hold import HoldsOf, no_holds
-from mirrorlake.archive.maintenance.proof import Content, content_without, naming_damaged_input, prove_same_file
+from mirrorlake.archive.maintenance.proof import Content, content_without, naming_damaged_input
 from mirrorlake.archive.maintenance.publication import MergePublication
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
@@ -122,7 +122,7 @@ class GroupErase:
             staged.discard()
         if not is_ours:
             raise PositionMovedError(f"{self._publication.key} was published by another one meanwhile: run again")
-        prove_same_file(self._archived, self._publication.key, written)
+        self._publication.check_published(written)
         self._publication.confirm()
         self._publication.release()
         return Erased(
