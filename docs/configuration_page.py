@@ -92,7 +92,8 @@ INTRODUCTION = """# Configuration
 
 A configuration is one YAML file in one of two forms. `mirrorlake validate -c FILE` says everything that
 is wrong with it at once, each with file, line and field. Keys are kebab-case; an unknown or repeated key
-is an error. Scalars follow YAML 1.2: `no`, `on` and `12:30:00` are text. `mirrorlake config schema`
+is an error. Scalars follow YAML 1.2: `no`, `on` and `12:30:00` are text. An alias (`*name`)
+stands for a whole value; merge keys (`<<`) are an error. `mirrorlake config schema`
 prints a JSON Schema for editors. Files to start from are in `examples/`.
 
 - The **native form** has `clusters`, `stores` and `mirrors` with any number of topics and destinations.

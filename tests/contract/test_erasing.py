@@ -28,13 +28,13 @@ from mirrorlake.archive.maintenance.erasing import Erased, GroupErase
 from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.merging import GroupMerge
 from mirrorlake.archive.maintenance.on_hold import HoldsOf, holds_as_they_are, no_holds
-from mirrorlake.archive.maintenance.publication import MergeStepAt
+from mirrorlake.archive.maintenance.publication import MergePublication, MergeStepAt
 from mirrorlake.archive.names import floor_name
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder
 from mirrorlake.clock import ManualClock
-from mirrorlake.errors import ChainBrokenError, PositionMovedError, UnsupportedError
+from mirrorlake.errors import ChainBrokenError, PositionMovedError, StoreUnusableError, UnsupportedError
 from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts
 from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
@@ -373,3 +373,13 @@ def test_what_a_store_only_says_to_have_deleted_is_not_called_erased(
     monkeypatch.undo()
     clean(archived)
     assert records_of(archived) == KEPT
+
+
+def test_what_was_made_and_the_store_has_lost_is_said_to_be_lost_and_nothing_is_deleted(
+    archived: ArchivedPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = look_at(archived).chain
+    monkeypatch.setattr(MergePublication, "publish", lambda _publication, _staged: True)
+    with pytest.raises(StoreUnusableError, match="was published, and is not there: the store has lost it"):
+        erase(archived, b"gone")
+    assert look_at(archived).chain == before

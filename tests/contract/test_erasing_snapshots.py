@@ -380,6 +380,30 @@ def claim_of(folder: SnapshotPartition, from_offset: int, to_offset: int) -> Non
     folder.store.create(f"{folder.prefix}/{name}", encode_claim(claim, name))
 
 
+def test_what_a_store_only_says_to_have_deleted_is_not_called_erased(
+    folder: SnapshotPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(folder.store), "delete", lambda _store, _key: None)
+    with pytest.raises(PositionMovedError, match="still lists it: run again"):
+        erase(folder)
+    monkeypatch.undo()
+    assert_finishes(folder)
+
+
+def test_a_snapshot_of_one_offset_that_a_store_only_says_to_have_deleted_is_not_called_erased(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_in(store)
+    publish(folder, 0, 0, [Record(0, b"gone", SECRET)])
+    publish(folder, 1, 1, [Record(1, b"k", b"new")])
+    monkeypatch.setattr(type(store), "delete", lambda _store, _key: None)
+    with pytest.raises(PositionMovedError, match="still lists it: run again"):
+        erase(folder, snapshot=folder.snapshots()[0])
+    monkeypatch.undo()
+    erase(folder, snapshot=folder.snapshots()[0], token="next")
+    assert SECRET not in all_bytes(folder)
+
+
 def test_a_claim_of_the_next_snapshot_is_waited_for(folder: SnapshotPartition) -> None:
     """Its writer may have read the old one; the new one counts all the same, whatever becomes of it."""
     claim_of(folder, 20, 29)

@@ -17,19 +17,19 @@ from mirrorlake.archive.maintenance.cleaning import delete_covered
 from mirrorlake.archive.maintenance.holds import Holds, lift_hold, place_hold, read_holds, read_note
 from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.merging import GroupMerge, Merged, prove_by_reading
-from mirrorlake.archive.maintenance.publication import MergeStepAt
+from mirrorlake.archive.maintenance.publication import MergePublication, MergeStepAt
 from mirrorlake.archive.maintenance.retiring import retire
 from mirrorlake.archive.names import HoldName
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_archived_content, read_archived_range
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, create_sidecar, sidecar_folder, sidecar_key
 from mirrorlake.clock import ManualClock
-from mirrorlake.errors import ChainBrokenError
+from mirrorlake.errors import ChainBrokenError, PositionMovedError, StoreUnusableError
 from mirrorlake.kafka.schema_ids.counts import Seen, SideCounts
 from mirrorlake.kafka.schema_ids.framing import Framing
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
-from mirrorlake.stores.object_store import ObjectStore
+from mirrorlake.stores.object_store import ObjectStore, StagedObject
 from unit.archive.sample_records import Record, records_in
 
 HELD = (
@@ -368,3 +368,35 @@ def test_schema_ids_of_the_inputs_add_up_where_all_of_them_tell(
     }
     assert footer_of(made, look_at(made).chain[0]).schema_ids == ({side: counted[side] for side in told} or None)
     assert check_archived_content(made) == 2
+
+
+def test_what_was_made_and_the_store_has_lost_is_said_to_be_lost_and_nothing_is_deleted(
+    archived: ArchivedPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = look_at(archived).chain
+    monkeypatch.setattr(MergePublication, "publish", lambda _publication, _staged: True)
+    with pytest.raises(StoreUnusableError, match="was published, and is not there: the store has lost it"):
+        merge(archived)
+    assert look_at(archived).chain == before
+
+
+def test_what_was_made_and_merged_further_at_once_is_not_said_to_be_lost(
+    archived: ArchivedPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def passed_by_a_larger_one(_publication: MergePublication, _staged: StagedObject) -> bool:
+        monkeypatch.undo()
+        merge(archived)
+        return True
+
+    slow = GroupMerge(
+        archived,
+        look_at(archived).chain[:2],
+        compression="zstd-1",
+        writer="merger",
+        token="slow",
+        clock=ManualClock(),
+    )
+    monkeypatch.setattr(MergePublication, "publish", passed_by_a_larger_one)
+    with pytest.raises(PositionMovedError, match=r"-00000000000000000016\.\w+ a moment after it was published"):
+        slow.run(deletes_inputs=True)
+    assert check_archived_content(archived) == 2

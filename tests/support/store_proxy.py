@@ -48,7 +48,8 @@ class Fault:
 
     With ``status`` the proxy answers itself; with ``cuts_before`` the store never hears of it; with ``cuts_after`` it
     does all, and its answer is lost. ``without_headers`` are taken out on the way; ``wait_seconds`` comes first. The
-    answer's body is an error of ``code``, or ``body``.
+    answer's body is an error of ``code``, or ``body``. ``bytes_max`` cuts the store's answer, and its
+    length agrees with what is left.
     """
 
     status: int = 0
@@ -58,6 +59,7 @@ class Fault:
     without_headers: tuple[str, ...] = ()
     wait_seconds: float = 0.0
     body: str = ""
+    bytes_max: int | None = None
 
 
 Spoil = Callable[[StoreRequest], Fault | None]
@@ -134,7 +136,7 @@ class StoreProxy:
         if fault.cuts_after:
             handler.close_connection = True
             return
-        self._answer(handler, answer.status, answer.getheaders(), content)
+        self._answer(handler, answer.status, answer.getheaders(), content[: fault.bytes_max])
 
     def _answer(
         self, handler: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], content: bytes

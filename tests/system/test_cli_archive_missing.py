@@ -124,6 +124,11 @@ def test_a_topic_that_is_not_there_is_told_with_those_that_are_and_a_root_that_i
     assert f"the archive's root {tmp_path}/none does not exist" in ended.err
     assert "name the folder that holds the topics' folders" in ended.err
     assert "create" not in ended.err
+    (tmp_path / "file").write_text("")
+    for below in ("file", "file/lake"):
+        ended = mirrorlake("archive", "check", "--root", tmp_path / below)
+        assert (ended.code, ended.out) == (1, "")
+        assert f"{tmp_path}/file is a file, and a folder is needed there" in ended.err
 
 
 def test_what_was_asked_for_by_name_and_is_not_there_is_told_beside_what_is(lake: Path) -> None:

@@ -300,7 +300,7 @@ def test_a_store_that_is_missing_or_no_folder_is_refused_by_status_plan_and_run_
     folder = outcome.place.folder
     expected = {
         "absent": f"the archive's root {folder}/absent does not exist (create it, or mount the file system",
-        "file": f"{folder}/file/{outcome.place.topic('elsewhere')}/0: Not a directory (ENOTDIR) (move the file away",
+        "file": f"{folder}/file is a file, and a folder is needed there (name another folder, or move it away",
     }
     for mirror, error in expected.items():
         for ended in (outcome.plan, outcome.status):

@@ -26,6 +26,8 @@ COLUMNS = (
 SEGMENT_COLUMNS = (
     *("name", "partition", "file", "start", "end", "records", "gaps", "bytes", "first_time", "last_time"),
 )
+NO_CONTENTS: dict[str, str | int | None] = dict.fromkeys(("records", "gaps", "first_time", "last_time"))
+"""Of what is not there no footer says anything."""
 CHECK_COLUMNS = ("name", "partition", "format", "segments", "start", "position", "bytes", "claims", "covered", "result")
 
 
@@ -44,10 +46,11 @@ def ls(where: Where, *, segments: bool, as_json: bool) -> int:
     """Prints a row per partition or per file; returns 1 where something is wrong with one, else 0."""
     start_logs()
     survey = survey_of(where)
-    from mirrorlake.service.archives.reports import read_footers, read_names, segment_row
+    from mirrorlake.service.archives.missing import find_lost
+    from mirrorlake.service.archives.reports import finding_row, read_footers, read_names, segment_row
 
     reports = read_names(survey.places)
-    findings = [finding for finding in survey.findings if not finding.is_odd_name]
+    findings = [finding for finding in survey.findings if not finding.is_odd_name] + find_lost(survey, reports)
     files: list[dict[str, str | int | None]] = []
     with bytes_progress("reading footers", _bytes(reports)) as progressed:
         read_footers(
@@ -56,13 +59,18 @@ def ls(where: Where, *, segments: bool, as_json: bool) -> int:
             each=lambda *found: files.append(segment_row(*found)) if segments else None,
         )
     rows = [{**report.fields(), **(report.contents.as_json() if report.contents else {})} for report in reports]
-    if as_json:
+    lost = [{**finding_row(finding), **NO_CONTENTS} for finding in findings]
+    if as_json and segments:
+        print_json(files)
+        _log_problems(reports, findings)
+    elif as_json:
         print_json(
-            files if segments else [_with_problems(row, report) for row, report in zip(rows, reports, strict=True)]
+            [_with_problems(row, report) for row, report in zip(rows, reports, strict=True)]
+            + [{**row, "problems": [_problem(finding.error)]} for row, finding in zip(lost, findings, strict=True)]
         )
     else:
         columns = (*COLUMNS, "holds") if any(row["holds"] for row in rows) else COLUMNS
-        print_table(files if segments else rows, SEGMENT_COLUMNS if segments else columns)
+        print_table(files if segments else [*rows, *lost], SEGMENT_COLUMNS if segments else columns)
         _print_problems(reports, findings)
         _print_doubts(reports)
         _print_nothings(survey)
@@ -155,6 +163,12 @@ def _print_problems(reports: "Sequence[PartitionReport]", findings: "Sequence[Fi
         out.print(f"[red]error[/] {escape(error.message)}", soft_wrap=True)
         if error.hint:
             out.print(f"      {escape(error.hint)}", soft_wrap=True)
+
+
+def _log_problems(reports: "Sequence[PartitionReport]", findings: "Sequence[Finding]") -> None:
+    """Says on stderr what is wrong, where the result has no place for it."""
+    for error in [error for report in reports for error in report.names.problems] + [each.error for each in findings]:
+        _log.error(error.message, hint=error.hint)
 
 
 def _print_doubts(reports: "Sequence[PartitionReport]") -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mirrorlake.archive.names import HoldName
     from mirrorlake.service.archives.holding import HoldRow
-    from mirrorlake.service.archives.places import ArchivePlace
+    from mirrorlake.service.archives.places import Survey
 
 COLUMNS = ("name", "partition", "hold", "start", "end", "result", "reason")
 LISTED = ("name", "partition", "store", "hold", "start", "end", "created_at", "reason")
@@ -25,21 +25,26 @@ def add(where: Where, hold: "HoldName", *, reason: str, as_json: bool) -> int:
 
     Raises:
         ConfigurationError: of one of the topics nothing is archived that it could hold; none is held then.
+        ChainBrokenError: one of the topics was archived, and its folder is gone; likewise.
         MirrorlakeError: a store could not be read.
     """
     start_logs()
     from mirrorlake.clock import SystemClock
     from mirrorlake.service.archives import holding
+    from mirrorlake.service.archives.missing import lost_topics
 
-    places = _places(where)
-    concerned = {place.name for place in places if hold.concerns(place.partition)}
+    survey = _survey(where)
+    concerned = holding.concerned(survey.places, hold)
     if missing := [name for name in where.topics if name not in concerned]:
+        for finding in lost_topics(survey):
+            if finding.name in missing:
+                raise finding.error
         what = ", ".join(missing) + ("" if hold.partition is None else f", partition {hold.partition}")
         raise ConfigurationError(
             f"nothing is archived of {what}, so nothing was held",
             hint="`mirrorlake archive ls` shows the topics' folders; a topic that was recreated has several",
         )
-    rows = holding.place(places, hold, reason=reason, clock=SystemClock())
+    rows = holding.place(survey.places, hold, reason=reason, clock=SystemClock())
     _print(rows, COLUMNS, as_json=as_json)
     return 0 if all(row.result == "held" for row in rows) else 1
 
@@ -49,7 +54,7 @@ def ls(where: Where, *, as_json: bool) -> int:
     start_logs()
     from mirrorlake.service.archives import holding
 
-    rows = holding.listed(_places(where))
+    rows = holding.listed(_survey(where).places)
     _print(rows, LISTED, as_json=as_json)
     if not (rows or as_json):
         print_note("nothing is held")
@@ -61,14 +66,14 @@ def lift(where: Where, label: str, *, as_json: bool) -> int:
     start_logs()
     from mirrorlake.service.archives import holding
 
-    rows = holding.lift(_places(where), label)
+    rows = holding.lift(_survey(where).places, label)
     _print(rows, COLUMNS, as_json=as_json)
     if not (rows or as_json):
         print_note(f"there is no hold {label} there")
     return 0 if rows and not any(row.error for row in rows) else 1
 
 
-def _places(where: Where) -> "list[ArchivePlace]":
+def _survey(where: Where) -> "Survey":
     """Returns the partitions that are meant.
 
     Raises:
@@ -78,7 +83,7 @@ def _places(where: Where) -> "list[ArchivePlace]":
     for finding in survey.findings:
         if not (finding.is_odd_name or finding.is_beside):
             raise finding.error
-    return survey.places
+    return survey
 
 
 def _print(rows: "Sequence[HoldRow]", columns: tuple[str, ...], *, as_json: bool) -> None:

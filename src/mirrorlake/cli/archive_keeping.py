@@ -89,13 +89,14 @@ def retain(where: Where, *, is_dry: bool, as_json: bool) -> int:
 def places_of(where: Where, *, is_all: bool = False) -> "list[ArchivePlace]":
     """Returns the partitions that are meant; none where nothing was archived yet.
 
-    With ``is_all`` they have to be all that is there of their topics.
+    With ``is_all`` they have to be all that is there of their topics. Partitions that had segments and whose folders
+    are gone are among them, and topics that are gone are warned of, where they are not asked for by name.
 
     Raises:
-        ChainBrokenError: what was asked for is not there, or the root is none of an archive.
+        ChainBrokenError: what was asked for is not there, or is gone, or the root is none of an archive.
         MirrorlakeError: some folder could not be looked into: nothing is done by halves.
     """
-    from mirrorlake.service.archives.missing import check_is_archive
+    from mirrorlake.service.archives.missing import check_is_archive, lost_partitions, lost_topics
 
     survey = survey_of(where)
     for finding in survey.findings:
@@ -103,8 +104,14 @@ def places_of(where: Where, *, is_all: bool = False) -> "list[ArchivePlace]":
             _log.warning(finding.error.message, hint=finding.error.hint)
         elif not finding.is_odd_name:
             raise finding.error
-    check_is_archive(survey)
-    return survey.places
+    lost = lost_partitions(survey)
+    for finding in lost_topics(survey):
+        if finding.name in where.topics:
+            raise finding.error
+        _log.warning(finding.error.message, hint=finding.error.hint)
+    if not lost:
+        check_is_archive(survey)
+    return [*survey.places, *lost]
 
 
 def _merged(

@@ -56,6 +56,8 @@ def status(path: Path, *, as_json: bool) -> int:
             print_warning(failed.message)
         for message in (said for doubted in found.service.doubted_keeping for said in doubted.messages):
             print_warning(message)
+        for message in found.service.unserved:
+            print_warning(message)
         if not found.service.answers:
             note = f"{UNKNOWN_NOTE}: {found.service.silent_because}"
             if is_v3:  # what reads that form's table expects nothing below it

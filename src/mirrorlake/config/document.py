@@ -1,6 +1,7 @@
 """YAML with places: a tree of plain values, and the line and column of every key and value.
 
-Scalars follow YAML 1.2 (``no``, ``on`` and ``12:30:00`` are text); keys are always text and unique.
+Scalars follow YAML 1.2 (``no``, ``on`` and ``12:30:00`` are text), which has no merge keys either; keys are always text
+and unique.
 """
 
 import re
@@ -19,6 +20,11 @@ NODES_MAX = 200_000
 DEPTH_MAX = 64
 """Deeper than any field of ours; keeps a hostile file from exhausting the stack."""
 
+MERGE_KEY = "<<"
+_MERGE_HINT = (
+    "write the fields out; or let an alias stand for a whole value (`west: *east`); what mirrors have in common may "
+    "stand in `defaults`"
+)
 _NULL = re.compile(r"null|Null|NULL|~|")
 _BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
@@ -160,6 +166,7 @@ class _Reader:
 
     def _mapping(self, node: yaml.MappingNode, path: FieldPath) -> Tree:
         values: dict[str, Tree] = {}
+        is_merged = False
         for key_node, value_node in node.value:
             line, column = _mark(key_node)
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else None
@@ -167,13 +174,17 @@ class _Reader:
             place = Place(file=self._document.file, line=line, column=column, field=name)
             if key is None:
                 self._document.problems.add(place, "a key must be text")
+            elif key == MERGE_KEY and key_node.style is None:
+                self._document.problems.add(place, "merge keys are not supported", _MERGE_HINT)
+                is_merged = True
             elif key in values:
                 first_line = self._document.place((*path, key)).line
                 self._document.problems.add(place, f"is there twice, first on line {first_line}", "remove one of them")
             else:
                 self._document.marks[*path, key] = (line, column)
                 values[key] = self.read(value_node, (*path, key))
-        return values
+        # What would have been merged is not missing.
+        return UnsetText() if is_merged else values
 
     def _scalar(self, node: yaml.ScalarNode, path: FieldPath) -> Tree:
         text = str(node.value)

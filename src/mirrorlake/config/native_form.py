@@ -28,7 +28,7 @@ class LimitForm(Section):
     bytes_per_second: fields.SegmentSize = option(
         ...,
         "Bytes read from the source in a second, as they lie there: compressed. One read serves all destinations that "
-        "stand at one position. A service takes another value with its `reload` command.",
+        "stand at one position. `run` takes another value with a restart.",
     )
 
 

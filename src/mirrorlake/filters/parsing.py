@@ -85,8 +85,8 @@ def _condition(node: "Expr", depth: int) -> Condition:
     if known is None:
         raise refused(f"`{shown(node)}` is nothing an expression knows")
     handler, takes = known
-    if more := [name for name, value in node.args.items() if value and name not in takes]:
-        raise refused(f"`{shown(node)}` says more than an expression knows ({', '.join(more)})")
+    if any(value for name, value in node.args.items() if name not in takes):
+        raise refused(f"`{shown(node)}` says more than an expression knows")
     return handler(node, depth + 1)
 
 

@@ -4,6 +4,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.filters.refusal import refused
+from mirrorlake.filters.syntax_errors import unreadable
 
 if TYPE_CHECKING:
     from sqlglot.dialects.dialect import Dialect
@@ -51,10 +52,11 @@ def _parsed(text: str) -> "Expr":
         tokens = dialect().tokenize(text)
         statements = parser(dialect=dialect()).parse(tokens, text)
     except (SqlglotError, RecursionError) as error:
-        told = getattr(error, "errors", None) or [{"description": "it is nested too deeply"}]
-        raise refused(f"it cannot be read as Spark SQL: {str(told[0]['description']).rstrip('.')}") from error
-    if len(statements) != 1 or statements[0] is None:
-        raise refused("it is not one expression")
+        raise unreadable(text, error) from error
+    if len(statements) != 1:
+        raise refused("it is more than one expression, parted by `;`")
+    if statements[0] is None:
+        raise refused("it is empty, and an expression is expected")
     kinds = [token.token_type for token in tokens]
     if kinds.count(TokenType.L_PAREN) != kinds.count(TokenType.R_PAREN):
         raise refused("it cannot be read as Spark SQL: a parenthesis is not closed")  # sqlglot forgives CAST

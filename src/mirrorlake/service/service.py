@@ -28,6 +28,7 @@ from mirrorlake.service.selection import Pauses, Selection
 from mirrorlake.service.sight import live
 from mirrorlake.service.sight.health import Part, Verdict, readiness
 from mirrorlake.service.sight.routes import open_listener
+from mirrorlake.service.sight.served import served_by
 from mirrorlake.service.supervisor import Supervisor
 from mirrorlake.topics.discovery import find_targets
 from mirrorlake.topics.targets import Target
@@ -144,6 +145,7 @@ class Service:
             now_seconds=self._parts.clock.elapsed_seconds(),
             keeping=self._parts.keeping.rows(),
             stale=self._parts.staleness.message_of,
+            mirrors=served_by(self._parts.config),
         )
 
     @property

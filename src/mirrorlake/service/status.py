@@ -18,6 +18,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.partition_state import StateName
 from mirrorlake.service.sight.live import DoubtedKeeping, FailedKeeping, Key, LivePartition, LiveService, ask_service
 from mirrorlake.service.sight.park_names import park_name
+from mirrorlake.service.sight.whose_answer import of_this_file
 from mirrorlake.sources.client import Bounds, concerns, seen_from
 from mirrorlake.together import all_of
 from mirrorlake.topics.discovery import find_targets
@@ -159,7 +160,7 @@ async def read_live_status(config: Configuration) -> Status:
         rows = await read_rows(targets, clients)
     finally:
         await clients.close()
-        service = await asking
+        service = of_this_file(await asking, config)
     return Status(
         rows=[
             replace(

@@ -24,7 +24,7 @@ from mirrorlake.stores.object_store import (
     check_key_part,
     check_prefix,
 )
-from mirrorlake.stores.os_errors import open_file, os_errors_as_ours, store_error
+from mirrorlake.stores.os_errors import file_in_the_way, open_file, os_errors_as_ours, store_error
 from mirrorlake.stores.staged_file import StagedFile, remove_if_abandoned, sync_folder
 from mirrorlake.stores.staging import (
     STAGED_MARK,
@@ -265,15 +265,16 @@ class FilesystemStore:
             is_folder = self.root.is_dir()
         except OSError as error:
             raise store_error(error, self.root) from error
-        if looks_only and self._missing_is_empty and not self.root.exists():
+        if is_folder:
             return
-        if not is_folder:
-            what = "is not a folder" if self.root.exists() else "does not exist"
+        if (in_the_way := file_in_the_way(self.root)) is not None:
+            raise in_the_way
+        if not (looks_only and self._missing_is_empty):
             raise StoreUnusableError(
-                f"the archive's root {self.root} {what}",
+                f"the archive's root {self.root} does not exist",
                 hint="create it, or mount the file system that should be there; it is never made by itself",
                 path=str(self.root),
-                errno=errno.ENOTDIR if self.root.exists() else errno.ENOENT,
+                errno=errno.ENOENT,
             )
 
     def _make_folder(self, folder: Path) -> None:

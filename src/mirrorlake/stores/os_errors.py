@@ -23,6 +23,7 @@ _UNUSABLE = {
     errno.EMLINK: "the file system has no hard links: use another one",
     errno.EXDEV: "root and its folders must lie on one file system",
 }
+_FILE_IN_THE_WAY = {errno.ENOTDIR, errno.EEXIST}
 _OF_SOCKETS = {errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP}
 """What opening a socket, or a device that is not there, ends with, here or there."""
 
@@ -34,6 +35,8 @@ def store_error(error: OSError, path: Path) -> MirrorlakeError:
 
     What is not known is taken as passing: the supervisor tries again, visibly, and nothing is lost.
     """
+    if error.errno in _FILE_IN_THE_WAY and (in_the_way := file_in_the_way(path)) is not None:
+        return in_the_way
     code = error.errno or 0
     name = errno.errorcode.get(code, type(error).__name__)
     message = f"{path}: {os.strerror(code) if code else error} ({name})"
@@ -43,6 +46,24 @@ def store_error(error: OSError, path: Path) -> MirrorlakeError:
         return StoreUnusableError(message, hint=_UNUSABLE[code], path=str(path), errno=code)
     hint = "free some space" if code in _FULL else ""
     return StoreUnavailableError(message, hint=hint, path=str(path), errno=code)
+
+
+def file_in_the_way(folder: Path) -> StoreUnusableError | None:
+    """Returns the error of a folder that is, or would lie below, something else than a folder; None where it is not."""
+    for path in (*reversed(folder.parents), folder):
+        try:
+            kind = path.stat().st_mode
+        except OSError:
+            return None  # whatever is wrong there, it is no file
+        if not stat.S_ISDIR(kind):
+            what = "a file" if stat.S_ISREG(kind) else "a pipe, a socket or a device"
+            return StoreUnusableError(
+                f"{path} is {what}, and a folder is needed there",
+                hint="name another folder, or move it away",
+                path=str(path),
+                errno=errno.ENOTDIR,
+            )
+    return None
 
 
 @contextmanager

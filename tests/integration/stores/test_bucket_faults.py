@@ -253,6 +253,51 @@ def test_a_file_is_read_with_few_requests(spoilt: Spoilt) -> None:
         spoilt.store.open("orders/0/nothing")
 
 
+def on_reads(fault: Fault, *, times: int = 1_000) -> Spoil:
+    left = [times]
+
+    def spoil(request: StoreRequest) -> Fault | None:
+        if request.method != "GET" or not request.name or not left[0]:
+            return None
+        left[0] -= 1
+        return fault
+
+    return spoil
+
+
+def test_an_object_that_comes_cut_is_asked_for_once_more(spoilt: Spoilt) -> None:
+    spoilt.store.create("orders/_topic.json", b"all of it")
+    spoilt.spoil(on_reads(Fault(bytes_max=4), times=1))
+    assert spoilt.store.read("orders/_topic.json") == b"all of it"
+    spoilt.spoil(on_reads(Fault(bytes_max=4), times=1))
+    with spoilt.store.open("orders/_topic.json") as file:
+        assert file.read() == b"all of it"
+
+
+def test_an_object_that_comes_cut_again_and_again_is_not_taken_for_damaged(spoilt: Spoilt) -> None:
+    spoilt.store.create("orders/_topic.json", b"all of it")
+    spoilt.store.create("orders/empty", b"")
+    spoilt.spoil(on_reads(Fault(bytes_max=4)))
+    with pytest.raises(StoreUnavailableError, match="has 9 bytes, says the store, and 4 came, twice"):
+        spoilt.store.read("orders/_topic.json")
+    with spoilt.store.open("orders/_topic.json") as file, pytest.raises(StoreUnavailableError, match="range 4-9 came"):
+        file.read()
+    assert spoilt.store.read("orders/empty") == b""
+
+
+def test_our_own_create_whose_answer_is_lost_is_not_taken_for_another_one_where_it_comes_back_cut(
+    spoilt: Spoilt,
+) -> None:
+    def spoil(request: StoreRequest) -> Fault | None:
+        if request.is_create:
+            return Fault(cuts_after=True)
+        return Fault(bytes_max=4) if request.method == "GET" and len(spoilt.proxy.requests) < 3 else None
+
+    spoilt.spoil(spoil)
+    with pytest.raises(StoreUnavailableError, match="has 9 bytes, says the store, and 4 came"):
+        spoilt.store.create("orders/0/a", b"all of it")
+
+
 def test_an_object_replaced_while_it_is_read_is_noticed(spoilt: Spoilt) -> None:
     spoilt.behind.create("orders/0/a", b"a" * 3_000_000)
     with spoilt.store.open("orders/0/a") as file:

@@ -3,6 +3,7 @@ from collections.abc import Mapping
 import pytest
 
 from mirrorlake.config.document import NODES_MAX, Document, read_document
+from mirrorlake.config.expansion import UnsetText
 from mirrorlake.config.problems import ProblemList
 
 
@@ -116,6 +117,22 @@ def test_a_byte_order_mark_does_no_harm() -> None:
 def test_an_alias_repeats_its_anchor() -> None:
     document, _ = read("a: &x {c: 1}\nb: *x\n")
     assert document.tree == {"a": {"c": 1}, "b": {"c": 1}}
+
+
+def test_a_merge_key_is_refused_with_its_place_and_the_remedy_and_nothing_else_is_said_of_its_mapping() -> None:
+    document, problems = read("a: &x {c: 1}\nb:\n  d: 2\n  <<: *x\n")
+    assert problems == [
+        "c.yaml:4: b.<<: merge keys are not supported (write the fields out; or let an alias stand for a whole value "
+        "(`west: *east`); what mirrors have in common may stand in `defaults`)"
+    ]
+    assert isinstance(document.tree, dict)
+    assert document.tree["a"] == {"c": 1}
+    assert isinstance(document.tree["b"], UnsetText)
+
+
+def test_a_key_in_quotes_is_no_merge_key() -> None:
+    document, problems = read('"<<": 1\n')
+    assert (document.tree, problems) == ({"<<": 1}, [])
 
 
 def test_an_alias_inside_itself_is_refused() -> None:

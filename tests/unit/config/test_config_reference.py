@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 from docs.configuration_page import NATIVE_SECTIONS, V3_SECTIONS, reference_page
@@ -25,3 +26,15 @@ def test_a_row_holds_field_kind_default_and_meaning() -> None:
     assert "| `partition` | number | **required** | Source partition, and destination partition. |" in page
     assert "| `topics` | list of topic or `/expression/` | **required** |" in page
     assert "| `service.control` | anything but `off` | leave it out, or use `control: off` |" in page
+
+
+def test_the_command_reload_is_named_only_beside_who_can_give_it() -> None:
+    """No signal and no command of the command line reaches it; programs that run a service themselves call it."""
+    named = [
+        line
+        for page in PAGE.parent.glob("*.md")
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if re.search(r"`reload\b", line) and not line.startswith("| `reload()` |")
+    ]
+    assert len(named) == 2
+    assert all("[`reload`](#commands-of-a-running-service)" in line for line in named)

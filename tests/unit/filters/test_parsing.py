@@ -9,8 +9,8 @@ from mirrorlake.filters.condition import Condition, Kind, Op
 from mirrorlake.filters.parsing import parse_filter
 
 REFUSED = {
-    "": "not one expression",
-    "key = 'a'; key = 'b'": "not one expression",
+    "": "it is empty, and an expression is expected",
+    "key = 'a'; key = 'b'": "it is more than one expression, parted by `;`",
     "SELECT 1": "nothing an expression knows",
     "offset": "no condition",
     "key = ": "cannot be read as Spark SQL",
@@ -84,6 +84,32 @@ def test_what_is_not_known_to_be_equal_to_spark_is_refused_with_what_it_is(text:
     with pytest.raises(UnsupportedError, match=REFUSED[text]) as refused:
         parse_filter(text)
     assert refused.value.hint
+
+
+UNREADABLE = {
+    "key = 'ä' AND": "character 11, at `AND`: a value or a condition is missing there",
+    "key == == 'b'": "character 8, at `==`: a value or a condition is missing there",
+    "key = 'ä'\nAND\n OR key = 'b'": "line 3, character 2, at `OR`: a value or a condition is missing there",
+    "key = 'a' )": "character 11, at `)`: nothing of that kind is expected there",
+    "(key = 'a'": "character 8, at `'a'`: a closing parenthesis is expected",
+    "headers['a' = 'b'": "character 15, at `'b'`: `]` is expected",
+    "key BETWEEN 1": "character 13, at `1`: a bound is missing: BETWEEN … AND …",
+    "CAST(key AS nosuch) = 1": "character 13, at `nosuch`: a type is expected in CAST",
+    "CASE WHEN key = 'a' THEN 'b'": "character 26, at `'b'`: END is expected in CASE",
+    "SELECT FROM": "character 8, at `FROM`: that is not understood there",
+    "key = 'a": "character 7: the text that begins with ' is not closed",
+    "key = 'a''b''": "character 13: the text that begins with ' is not closed",
+    "key = 'a' AND -- it's\n value = \"b": 'line 2, character 10: the text that begins with " is not closed',
+    "key = 'a' /* and": "character 11: the comment that begins with /* is not closed",
+    "X'ZZ' = key": "a number in it, or bytes as in X'5C', are not written as they should be",
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_a_text_that_is_no_expression_is_refused_with_the_place_and_what_is_expected(text: str) -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        parse_filter(text)
+    assert refused.value.message == f"it cannot be read as Spark SQL: {UNREADABLE[text]}"
 
 
 def test_a_refusal_of_a_function_says_which_functions_there_are() -> None:

@@ -260,10 +260,31 @@ def test_a_missing_root_that_is_to_be_made_holds_nothing_and_takes_nothing(tmp_p
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnusableError, match="is not a folder"):
-        FilesystemStore(tmp_path / "file").probe()
+@pytest.mark.parametrize("below", ["", "lake", "lake/deep"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: list(store.list("orders/0")),
+        lambda store: list(store.list("")),
+        lambda store: list(store.folders("")),
+        lambda store: store.read("_mirrorlake.json"),
+        lambda store: store.open("orders/0/a"),
+        lambda store: store.create("orders/0/a", b""),
+        lambda store: store.stage("orders/0", "a"),
+        lambda store: store.delete("orders/0/a"),
+        lambda store: store.probe(),
+    ],
+)
+def test_a_root_that_is_a_file_or_lies_below_one_is_refused_by_the_name_of_the_file(
+    tmp_path: Path, use: Callable[[FilesystemStore], object], below: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for missing_is_empty in (False, True):
+        with pytest.raises(StoreUnusableError) as refused:
+            use(FilesystemStore(file / below, missing_is_empty=missing_is_empty))
+        assert refused.value.message == f"{file} is a file, and a folder is needed there"
+        assert refused.value.hint == "name another folder, or move it away"
 
 
 def test_a_file_where_a_folder_is_needed_is_refused(tmp_path: Path) -> None:

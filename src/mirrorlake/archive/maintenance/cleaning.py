@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.folder import PartitionFolder
 from mirrorlake.archive.maintenance.look import CoveredSegment, FolderLook
 from mirrorlake.archive.names import MergeName, SegmentName, parse_segment_name
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder
-from mirrorlake.errors import ChainBrokenError
+from mirrorlake.errors import ChainBrokenError, PositionMovedError
 
 Prove = Callable[[Segment, Sequence[Segment]], None]
 """Called with a segment and those inside of it that are to go. Returns if it holds what they hold, and raises
@@ -88,6 +89,21 @@ def delete_retired(archived: ArchivedPartition, look: FolderLook) -> Cleaned:
     for segment in look.retired:
         archived.store.delete(f"{archived.prefix}/{segment.name}")
     return Cleaned(files=len(look.retired), size_bytes=sum(each.size_bytes for each in look.retired))
+
+
+def check_gone(folder: PartitionFolder, names: Iterable[SegmentName]) -> None:
+    """Checks that none of some files is listed any more: a store may say that it has deleted one, and keep it.
+
+    Raises:
+        PositionMovedError: one is; whoever deletes it anew may have more luck.
+        MirrorlakeError: the store could not be read.
+    """
+    there = {info.name for info in folder.store.list(folder.prefix)}
+    if left := sorted(str(name) for name in names if str(name) in there):
+        raise PositionMovedError(
+            f"{folder.prefix}: {', '.join(left)} was deleted, as it holds the records, and the store still lists it: "
+            "run again"
+        )
 
 
 def finished_merges(look: FolderLook) -> tuple[MergeName, ...]:

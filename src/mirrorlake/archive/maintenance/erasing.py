@@ -15,7 +15,12 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import FileSum, SegmentFooter
-from mirrorlake.archive.maintenance.cleaning import delete_covered, delete_orphaned_descriptions, delete_retired
+from mirrorlake.archive.maintenance.cleaning import (
+    check_gone,
+    delete_covered,
+    delete_orphaned_descriptions,
+    delete_retired,
+)
 from mirrorlake.archive.maintenance.erase_audit import Erasure, record_erasure
 from mirrorlake.archive.maintenance.erased_keys import Key, KeySet, WithoutKeys
 from mirrorlake.archive.maintenance.joined_proof import prove_written, reread_segment
@@ -23,9 +28,8 @@ from mirrorlake.archive.maintenance.look import look_at
 from mirrorlake.archive.maintenance.making import Input, SegmentMaking, Written
 from mirrorlake.archive.maintenance.offset_runs import OffsetRuns
 from mirrorlake.archive.maintenance.on_hold import HoldsOf, no_holds
-from mirrorlake.archive.maintenance.proof import Content, content_without, naming_damaged_input, prove_same_file
+from mirrorlake.archive.maintenance.proof import Content, content_without, naming_damaged_input
 from mirrorlake.archive.maintenance.publication import MergePublication
-from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.sidecar import create_sidecar
@@ -118,7 +122,7 @@ class GroupErase:
             staged.discard()
         if not is_ours:
             raise PositionMovedError(f"{self._publication.key} was published by another one meanwhile: run again")
-        prove_same_file(self._archived, self._publication.key, written)
+        self._publication.check_published(written)
         self._publication.confirm()
         self._publication.release()
         return Erased(
@@ -199,14 +203,5 @@ class GroupErase:
         retired = delete_retired(self._archived, mine)
         gone = [*(each.segment for each in mine.covered), *mine.retired]
         delete_orphaned_descriptions(self._archived, look, gone=gone)
-        self._check_gone(inputs)
+        check_gone(self._archived, inputs)
         return covered.files + retired.files
-
-    def _check_gone(self, inputs: Collection[SegmentName]) -> None:
-        """Checks that no input is listed any more: a store may say that it has deleted one, and keep it."""
-        there = {info.name for info in self._archived.store.list(self._archived.prefix)}
-        if left := sorted(str(name) for name in inputs if str(name) in there):
-            raise PositionMovedError(
-                f"{self._archived.prefix}: {', '.join(left)} was deleted, as it holds the records, and the store still "
-                "lists it: run again"
-            )

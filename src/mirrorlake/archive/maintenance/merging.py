@@ -25,7 +25,6 @@ from mirrorlake.archive.maintenance.proof import (
     Content,
     naming_damaged_input,
     prove_holds,
-    prove_same_file,
     proven_content,
 )
 from mirrorlake.archive.maintenance.publication import MergePublication
@@ -95,6 +94,7 @@ class GroupMerge:
             SourceChangedError: the inputs are of two sources: merge those before the offset it names, or behind it.
             ChainBrokenError: an input is damaged, or the output is not what was written; no input was deleted.
             PositionMovedError: another merger, an eraser or retention was here meanwhile; nothing was published.
+            StoreUnusableError: the store has lost what was published; no input was deleted.
             MirrorlakeError: the store could not be read, or refuses.
         """
         inputs = self._making.read_inputs()
@@ -113,7 +113,7 @@ class GroupMerge:
         finally:
             staged.discard()
         if is_ours:
-            prove_same_file(self._archived, self._publication.key, written)
+            self._publication.check_published(written)
         self._publication.release()
         return Merged(
             offsets=self._making.offsets,

@@ -32,13 +32,15 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.envelope import FileSum
 from mirrorlake.archive.maintenance.look import are_at_odds, holds, is_live, look_at, name_of, overlap
+from mirrorlake.archive.maintenance.proof import prove_same_file
 from mirrorlake.archive.names import ERASE_PREFIX, MergeName, parse_merge_name
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.errors import PositionMovedError
+from mirrorlake.errors import MirrorlakeError, PositionMovedError, StoreUnusableError
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
-from mirrorlake.stores.object_store import ObjectExistsError, StagedObject
+from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, StagedObject
 
 
 class MergeStepAt(StrEnum):
@@ -137,6 +139,33 @@ class MergePublication:
         except ObjectExistsError:
             return False
         return True
+
+    def check_published(self, expected: FileSum) -> None:
+        """Checks that what this merger has published is there, byte for byte as it was read back before.
+
+        Raises:
+            ChainBrokenError: it is another file; no input was deleted.
+            PositionMovedError: a larger segment has taken its place, or retention has passed it.
+            StoreUnusableError: it is not there, and nothing is in its place: the store has lost it.
+            MirrorlakeError: the store could not be read.
+        """
+        try:
+            prove_same_file(self._archived, self.key, expected)
+        except ObjectMissingError as error:
+            raise self._gone() from error
+
+    def _gone(self) -> MirrorlakeError:
+        look = look_at(self._archived)
+        if self._offsets.end_offset <= look.floor:
+            return PositionMovedError(f"{self.key} was retired a moment after it was published")
+        held = look.holding(self._offsets)
+        if held is not None and held.name != self.segment_name:
+            return PositionMovedError(f"{self.key} was merged into {held.name} a moment after it was published")
+        return StoreUnusableError(
+            f"{self.key} was published, and is not there: the store has lost it",
+            hint="no input was deleted. Check that the store keeps each object it has confirmed, then run again",
+            key=self.key,
+        )
 
     def confirm(self) -> None:
         """Checks that the published segment is the chain's, and that nobody will put another in its place.

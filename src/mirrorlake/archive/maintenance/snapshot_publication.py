@@ -6,7 +6,8 @@ and proven (`snapshot_erasing`). Order of effects:
 
 1. announce it, and read the holds (`holds`); 2. look whether the old one still counts; 3. write the audit object;
 4. create the new one if absent, compare its bytes, and look whether the old one lies there still; 5. delete the old
-one; 6. withdraw the announcement; 7. confirm: list the claims of the position, then the snapshots.
+one; 6. withdraw the announcement; 7. confirm: list the claims of the position, then the snapshots, and that the old one
+is gone: a store may say that it has deleted it, and keep it.
 
 A crash before 4 leaves a hidden file, which is swept, and an audit object of an attempt that came to nothing; from 4 on
 the new one counts, to readers and writers alike, and the next run deletes the old one (`clean_snapshots`).
@@ -28,7 +29,7 @@ from enum import StrEnum
 
 from mirrorlake.archive.chain import Segment
 from mirrorlake.archive.envelope import FileSum
-from mirrorlake.archive.maintenance.cleaning import Cleaned
+from mirrorlake.archive.maintenance.cleaning import Cleaned, check_gone
 from mirrorlake.archive.maintenance.holds import announced, delete_dead_announcements
 from mirrorlake.archive.maintenance.look import MERGE_SECONDS_MAX, is_live
 from mirrorlake.archive.maintenance.proof import prove_same_file
@@ -152,10 +153,10 @@ class SnapshotPublication:
         return False
 
     def _confirm(self) -> None:
-        """Checks that nobody has published what was made of the old snapshot, or may do so.
+        """Checks that nobody has published what was made of the old snapshot, or may do so, and that it is gone.
 
         Raises:
-            PositionMovedError: somebody may have.
+            PositionMovedError: somebody may have, or the store still lists it.
         """
         self._crash_point(SnapshotEraseStep.CONFIRM)
         prefix, end = self._folder.prefix, self._snapshot.name.end_offset
@@ -167,6 +168,7 @@ class SnapshotPublication:
             raise PositionMovedError(f"{prefix}/{self._name} was rewritten or removed meanwhile: run again")
         if self._was_newest and snapshots[-1].name.end_offset > end:
             raise PositionMovedError(f"{prefix}: {snapshots[-1].name} was written meanwhile: run again, for it as well")
+        check_gone(self._folder, [self._snapshot.name])
         if claimed:
             raise claimed_error(self._folder, snapshots[-1], claimed)
 

@@ -48,7 +48,8 @@ def archive_hold_add(
 ) -> None:
     """Hold a topic, a partition or a range: no process retires any of it until the hold is lifted.
 
-    Says from which offset on it holds, as what was retired before is gone. Exit codes: 0 held, 1 not, or not certain.
+    Says from which offset on it holds, as what was retired before is gone, and which offsets are missing that were
+    archived. Exit codes: 0 held, 1 not, not all of it, or not certain.
     """
     from mirrorlake.archive.names import LAST_OFFSET_MAX, HoldName
     from mirrorlake.cli.archive import Where

@@ -16,7 +16,7 @@ class ClusterLimitForm(Section):
         ...,
         "Bytes that all mirrors of this file together read from the cluster in a second. Each has an equal share; what "
         "a mirror's own `limit` leaves of its share goes to the others. Records written to the cluster, as by "
-        "`restore`, do not count. A service takes another value with its `reload` command.",
+        "`restore`, do not count. `run` takes another value with a restart.",
     )
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirrorlake.archive.maintenance.holds import (
@@ -16,7 +16,10 @@ from mirrorlake.archive.maintenance.holds import (
 from mirrorlake.archive.names import HOLD_PREFIX, HoldName
 from mirrorlake.clock import Clock
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.offsets import OffsetRange
+from mirrorlake.service.archives.held_offsets import held_offsets, missing_error
 from mirrorlake.service.archives.places import ArchivePlace
+from mirrorlake.service.archives.recorded_ends import reached_in
 from mirrorlake.stores.object_store import ObjectMissingError
 from mirrorlake.stores.opening import open_store
 
@@ -33,8 +36,8 @@ class HoldRow:
     """One hold in one store; of a hold that was placed, one row for each partition it concerns.
 
     ``start`` is the first offset that is held, where that is known, ``end`` the one behind the last, None where all is
-    held that is to come. ``result`` is `held`, `gone` where nothing was left of the range, `unknown`, `lifted` or
-    `failed`.
+    held that is to come. ``result`` is `held`, `partly` or `missing` where a part or all of what was archived of it is
+    not there, `gone` where nothing was left of the range, `unknown`, `lifted` or `failed`.
     """
 
     place: ArchivePlace
@@ -66,11 +69,16 @@ class HoldRow:
 
 
 def place(places: Sequence[ArchivePlace], hold: HoldName, *, reason: str, clock: Clock) -> list[HoldRow]:
-    """Places a hold in every store and folder of ``places``; returns a row for each partition it concerns."""
+    """Places a hold in every store and folder of ``places``; returns a row for each partition it concerns.
+
+    Partitions whose folder is gone and of which the topic's record speaks are among them.
+    """
     rows: list[HoldRow] = []
     for topic in _topics(places):
-        concerned = {each.partition: each for each in topic if hold.concerns(each.partition)}
-        if hold.partition is not None and not concerned:
+        reached, failure = _reached(topic[0])
+        wanted = {each.partition: each for each in topic if hold.concerns(each.partition)}
+        wanted |= _lost(topic, hold, reached)
+        if not wanted:
             continue
         give_up_at = clock.elapsed_seconds() + WAIT_SECONDS_MAX
 
@@ -83,7 +91,7 @@ def place(places: Sequence[ArchivePlace], hold: HoldName, *, reason: str, clock:
                 open_store(topic[0].store),
                 topic[0].name,
                 hold,
-                sorted(concerned),
+                sorted(wanted),
                 reason=reason,
                 clock=clock,
                 wait=wait,
@@ -92,8 +100,28 @@ def place(places: Sequence[ArchivePlace], hold: HoldName, *, reason: str, clock:
             rows.append(_row(topic[0], hold, "failed", error=error))
             continue
         for held in kept:
-            rows.append(_placed_row(concerned[held.partition], hold, held))
+            row = _placed_row(wanted[held.partition], hold, held)
+            rows.append(_looked_behind(row, hold, held, reached.get(held.partition, 0), failure))
     return rows
+
+
+def concerned(places: Sequence[ArchivePlace], hold: HoldName) -> set[str]:
+    """Returns the names of the folders of which a hold concerns a partition that is there, or once was."""
+    names = {place.name for place in places if hold.concerns(place.partition)}
+    return names | {topic[0].name for topic in _topics(places) if _lost(topic, hold, _reached(topic[0])[0])}
+
+
+def _lost(topic: Sequence[ArchivePlace], hold: HoldName, reached: Mapping[int, int]) -> dict[int, ArchivePlace]:
+    """Returns the partitions that a hold concerns, that had segments, and that have no folder any more."""
+    there = {each.partition for each in topic}
+    lost = (number for number, end in reached.items() if end and number not in there and hold.concerns(number))
+    return {number: replace(topic[0], partition=number) for number in lost}
+
+
+def _reached(place: ArchivePlace) -> tuple[Mapping[int, int], MirrorlakeError | None]:
+    """Returns where a topic's partitions ended once; what cannot be read keeps no hold from being placed."""
+    found = reached_in(place.store, place.name)
+    return ({}, found) if isinstance(found, MirrorlakeError) else (found, None)
 
 
 def _placed_row(place: ArchivePlace, hold: HoldName, held: HeldPartition) -> HoldRow:
@@ -108,6 +136,31 @@ def _placed_row(place: ArchivePlace, hold: HoldName, held: HeldPartition) -> Hol
         result = "held"
         why = f"offsets below {held.floor} had been retired before" if held.floor > _first(hold) else ""
     return _row(place, hold, result, partition=held.partition, start=start, reason=why)
+
+
+def _looked_behind(
+    row: HoldRow, hold: HoldName, held: HeldPartition, reached: int, failure: MirrorlakeError | None
+) -> HoldRow:
+    """Returns the row of a hold that is placed with what is missing of its range: a hold alone brings nothing back."""
+    if row.result != "held":
+        return row
+    offsets = OffsetRange(start_offset=max(held.floor, _first(hold)), end_offset=hold.offsets.end_offset)
+    try:
+        found = held_offsets(row.place.open(), offsets, reached=reached)
+    except MirrorlakeError as error:
+        return replace(row, result="unknown", error=error)
+    if found.missing:
+        missing = missing_error(row.place.where, found)
+        if found.is_any_there:
+            return replace(row, result="partly", error=missing)
+        return replace(row, result="missing", start=None, error=missing)
+    if failure is not None:
+        return replace(row, result="unknown", error=failure)
+    if not found.end:
+        return replace(row, reason="no segment is there: what comes is held")
+    if not found.is_any_there:
+        return replace(row, reason=f"it is yet to come: the archive ends at offset {found.end}")
+    return row
 
 
 def listed(places: Sequence[ArchivePlace]) -> list[HoldRow]:

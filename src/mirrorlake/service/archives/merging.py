@@ -31,6 +31,7 @@ from mirrorlake.pipeline.engine import EngineBuilder, settings_of
 from mirrorlake.pipeline.lease_job import LeaseRow
 from mirrorlake.pipeline.task_bounds import seconds_for
 from mirrorlake.service.archives.places import ArchivePlace
+from mirrorlake.service.archives.recorded_ends import RecordedEnds, recorded_ends
 from mirrorlake.service.archives.reports import READS_AT_ONCE
 from mirrorlake.service.archives.rights import folders_changed, refusals
 from mirrorlake.service.states import writer_name
@@ -86,7 +87,10 @@ class MergeRow:
 
 @dataclass(slots=True)
 class PlannedPartition:
-    """One partition as it was looked at, and what is to be done to it; ``failure`` where it could not be looked at."""
+    """One partition as it was looked at, and what is to be done to it; ``failure`` where it could not be looked at.
+
+    ``ends`` is what was recorded of its topic before that look; None compares its end with nothing.
+    """
 
     place: ArchivePlace
     settings: MergeSettings | None = None
@@ -96,6 +100,7 @@ class PlannedPartition:
     due_bytes: int = 0
     due_merges: int = 0
     barriers: set[int] = field(default_factory=set)
+    ends: RecordedEnds | None = None
     failure: MirrorlakeError | None = None
 
     @property
@@ -112,16 +117,19 @@ class PlannedPartition:
 def plan_places(
     places: Sequence[ArchivePlace], *, clock: Clock, is_stopping: Callable[[], bool] = bool
 ) -> list[PlannedPartition]:
-    """Looks at every partition and plans it; reads names only, and changes nothing.
+    """Looks at every partition and plans it; reads names and the topics' records only, and changes nothing.
+
+    One that ends before where it once did fails: which segments are its newest is not known.
 
     Raises:
         BatchStoppedError: ``is_stopping`` said so.
     """
+    ends = recorded_ends([place for place in places if _settings_of(place) is not None])
 
     def planned(place: ArchivePlace) -> PlannedPartition:
         if is_stopping():
             raise BatchStoppedError("stopped before every partition was looked at")
-        return plan_place(PlannedPartition(place=place), clock=clock)
+        return plan_place(PlannedPartition(place=place, ends=ends), clock=clock)
 
     with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="merge-plan") as pool:
         return list(pool.map(planned, places))
@@ -130,7 +138,7 @@ def plan_places(
 def plan_place(partition: PlannedPartition, *, clock: Clock) -> PlannedPartition:
     """Looks at one partition, again where it was looked at before, and plans it; returns it."""
     place = partition.place
-    settings = place.destination.merge if place.destination is not None else None
+    settings = _settings_of(place)
     if settings is None:
         partition.plan = MergePlan(reason="there is no `merge` at its destination")
         return partition
@@ -140,6 +148,8 @@ def plan_place(partition: PlannedPartition, *, clock: Clock) -> PlannedPartition
             partition.plan = MergePlan(reason="it holds snapshots, and each of them is whole")
             return partition
         look = look_at(archived)
+        if partition.ends is not None:
+            partition.ends.check(place, look)
     except MirrorlakeError as error:
         partition.failure = error
         return partition
@@ -155,6 +165,10 @@ def plan_place(partition: PlannedPartition, *, clock: Clock) -> PlannedPartition
     partition.due_bytes = sum(each.size_bytes for _, covered in due for each in covered)
     partition.due_merges = len(finished_merges(look))
     return partition
+
+
+def _settings_of(place: ArchivePlace) -> MergeSettings | None:
+    return place.destination.merge if place.destination is not None else None
 
 
 def refuse_without_rights(partitions: Sequence[PlannedPartition]) -> None:

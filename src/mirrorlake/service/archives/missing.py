@@ -18,7 +18,7 @@ from mirrorlake.archive.topic_record import (
     recorded_topics,
 )
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
-from mirrorlake.service.archives.places import Finding, Survey
+from mirrorlake.service.archives.places import ArchivePlace, Finding, Survey
 from mirrorlake.service.archives.reports import PartitionReport
 from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
 from mirrorlake.stores.opening import open_store
@@ -95,8 +95,7 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
         try:
             record = read_topic_record(opened, name)
             groups = read_groups(opened, name)
-            is_gone = record is None and not in_topic and not _has_come(opened, name)
-            missing = [] if record is None else [*_missing_in_topic(store, name, record, survey, in_topic)]
+            missing = _missing_of_topic(store, name, record, survey, in_topic)
         except MirrorlakeError as error:
             yield Finding(store=store, name=name, error=error)
             continue
@@ -104,14 +103,76 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
             damage = _damaged_groups(store.where(key), is_unknown=groups.is_unknown)
             yield Finding(store=store, name=name, error=damage)
         yield from missing
-        if is_gone:
-            gone = lost_topic(name, where=store.where(name), register=store.where(TOPICS_FOLDER))
-            yield Finding(store=store, name=name, error=gone)
-        elif record is None and in_topic and marker is not None:
+        if record is None and in_topic and marker is not None:
             _log.warning(
                 f"{store.where(name)} has no _topic.json: partitions that are missing cannot be told",
                 hint="the next run adds it",
             )
+
+
+def find_lost(survey: Survey, reports: Sequence[PartitionReport]) -> list[Finding]:
+    """Returns the topics and partitions that had segments, as recorded, and are gone.
+
+    Of a partition that ends before where it once did, that becomes its own problem.
+    """
+    found: list[Finding] = []
+    for store in survey.owners:
+        here = [report for report in reports if report.place.store == store]
+        try:
+            opened = open_store(store)
+            names = {report.place.name for report in here} | recorded_topics(opened)
+        except MirrorlakeError as error:
+            found.append(Finding(store=store, error=error))
+            continue
+        for name in sorted(name for name in names if survey.is_asked_for(store, name)):
+            in_topic = {report.place.partition: report for report in here if report.place.name == name}
+            try:
+                found += _missing_of_topic(store, name, read_topic_record(opened, name), survey, in_topic)
+            except MirrorlakeError as error:
+                found.append(Finding(store=store, name=name, error=error))
+    return found
+
+
+def lost_topics(survey: Survey) -> Iterator[Finding]:
+    """Yields the topics that are asked for, were recorded, and are gone with all they held.
+
+    Raises:
+        MirrorlakeError: a store could not be read.
+    """
+    for store in survey.owners:
+        opened, there = open_store(store), {place.name for place in survey.places if place.store == store}
+        for name in sorted(recorded_topics(opened) - there):
+            if survey.is_asked_for(store, name) and not _has_come(opened, name):
+                yield _lost_topic(store, name)
+
+
+def lost_partitions(survey: Survey) -> list[ArchivePlace]:
+    """Returns the partitions that are asked for, that had segments, as recorded, and whose folders are gone.
+
+    Raises:
+        MirrorlakeError: a store, or what was recorded of a topic, could not be read.
+    """
+    found: list[ArchivePlace] = []
+    for store in survey.owners:
+        opened, there = open_store(store), {(p.name, p.partition) for p in survey.places if p.store == store}
+        names = {name for name, _ in there} | recorded_topics(opened)
+        for name in sorted(name for name in names if survey.is_asked_for(store, name)):
+            record = read_topic_record(opened, name)
+            for partition, reached in record.reached.items() if record is not None else ():
+                if not reached or (name, partition) in there or not _is_wanted(survey, partition):
+                    continue
+                if (place := survey.place(store, name, partition)) is not None:
+                    found.append(place)
+    return found
+
+
+def _is_wanted(survey: Survey, partition: int) -> bool:
+    return not survey.filters.partitions or partition in survey.filters.partitions
+
+
+def _lost_topic(store: StoreSettings, name: str) -> Finding:
+    gone = lost_topic(name, where=store.where(name), register=store.where(TOPICS_FOLDER))
+    return Finding(store=store, name=name, error=gone)
 
 
 def _why_no_marker(store: StoreSettings, opened: ObjectStore, names: Collection[str]) -> str:
@@ -145,23 +206,27 @@ def _damaged_groups(where: str, *, is_unknown: bool) -> ChainBrokenError:
     )
 
 
-def _missing_in_topic(
-    store: StoreSettings, name: str, record: TopicRecord, survey: Survey, there: dict[int, PartitionReport]
-) -> Iterator[Finding]:
-    wanted = survey.filters.partitions
+def _missing_of_topic(
+    store: StoreSettings, name: str, record: TopicRecord | None, survey: Survey, there: dict[int, PartitionReport]
+) -> list[Finding]:
+    opened = open_store(store)
+    if record is None:
+        return [] if there or _has_come(opened, name) else [_lost_topic(store, name)]
+    found: list[Finding] = []
     for partition, reached in record.reached.items():
-        if wanted and partition not in wanted:
+        if not _is_wanted(survey, partition):
             continue
         report = there.get(partition)
         position = report.names.position if report is not None else 0
         # The record may be of a later moment than the look: what it speaks of was there before it, and so is now.
-        if position >= reached or _end_now(open_store(store), name, partition) >= reached:
+        if position >= reached or _end_now(opened, name, partition) >= reached:
             continue
-        error = lost_partition(open_store(store), name, partition, reached=reached, position=position)
+        error = lost_partition(opened, name, partition, reached=reached, position=position)
         if report is None:
-            yield Finding(store=store, name=name, partition=partition, error=error)
+            found.append(Finding(store=store, name=name, partition=partition, error=error))
         elif not report.names.problems:
             report.names.problems.append(error)
+    return found
 
 
 def _end_now(opened: ObjectStore, name: str, partition: int) -> int:

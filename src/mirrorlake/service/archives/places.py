@@ -17,6 +17,7 @@ from mirrorlake.config.destinations.archive import ArchiveDestination, Compactio
 from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, StoreUnusableError
 from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.os_errors import file_in_the_way
 from mirrorlake.stores.settings import FilesystemSettings, StoreSettings
 
 _GENERATION = re.compile(r"(.+)\.[0-9]+")
@@ -187,9 +188,8 @@ def places_below(root: Path, filters: Filters) -> Survey:
         MirrorlakeError: the folder could not be read.
     """
     if not root.is_dir():
-        what = "is not a folder" if root.exists() else "does not exist"
-        raise StoreUnusableError(
-            f"the archive's root {root.absolute()} {what}",
+        raise file_in_the_way(root.absolute()) or StoreUnusableError(
+            f"the archive's root {root.absolute()} does not exist",
             hint="name the folder that holds the topics' folders; is its file system mounted?",
         )
     return _survey({FilesystemSettings(root=root.absolute()): ()}, filters)

@@ -15,6 +15,7 @@ from mirrorlake.config.destinations.archive import RetainSettings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.pipeline.batch_jobs import BatchStoppedError
 from mirrorlake.service.archives.places import ArchivePlace, doubt_about
+from mirrorlake.service.archives.recorded_ends import recorded_ends
 from mirrorlake.service.archives.rights import check_rights, folders_changed
 from mirrorlake.stores.opening import open_store
 
@@ -63,8 +64,9 @@ def retain(
 ) -> list[RetainRow]:
     """Plans every topic, and unless ``is_dry`` retires what is planned; returns a row for each partition.
 
-    A topic of which one partition cannot be looked at keeps all of its segments: how much it holds is not known. Where
-    several mirrors write partitions of one, each has its own bounds.
+    A topic of which one partition cannot be looked at, or ends before where it once did, keeps all of its segments: how
+    much it holds is not known, nor which of its segments are the newest. Where several mirrors write partitions of one,
+    each has its own bounds.
 
     Raises:
         BatchStoppedError: ``is_stopping`` said so between two topics.
@@ -88,6 +90,7 @@ def _retain_topic(places: Sequence[ArchivePlace], *, clock: Clock, is_dry: bool)
     archives: dict[int, ArchivedPartition] = {}
     looks: dict[int, FolderLook] = {}
     rows: list[RetainRow] = []
+    ends = recorded_ends(places)
     for place in places:
         try:
             # Retention deletes for good, so it takes only what is known to be the mirror's.
@@ -96,7 +99,9 @@ def _retain_topic(places: Sequence[ArchivePlace], *, clock: Clock, is_dry: bool)
                 continue
             archived = place.open()
             if isinstance(archived, ArchivedPartition):
-                archives[place.partition], looks[place.partition] = archived, look_at(archived)
+                look = look_at(archived)
+                ends.check(place, look)
+                archives[place.partition], looks[place.partition] = archived, look
             else:
                 rows.append(_nothing(place, "it holds snapshots: `keep-snapshots` says how many stay"))
         except MirrorlakeError as error:

@@ -12,6 +12,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.pipeline.batch_jobs import BatchJobs, BatchStoppedError
 from mirrorlake.schedule import Schedule
 from mirrorlake.service.archives.merging import MergeRow, MergeRun, plan_places, refuse_without_rights
+from mirrorlake.service.archives.missing import lost_partitions
 from mirrorlake.service.archives.places import ArchivePlace, places_in
 from mirrorlake.service.archives.retention import RetainRow, retain
 from mirrorlake.stores.settings import StoreSettings
@@ -123,7 +124,7 @@ class ScheduledKeeping:
         if (error := self.gone_roots().get(store)) is not None:
             raise error
         survey = places_in(self.config, store)
-        places = self._own(job, survey.places)
+        places = self._own(job, [*survey.places, *lost_partitions(survey)])
         unread = [each.error for each in survey.findings if not (each.is_odd_name or each.is_beside)]
         if self.is_stopping():
             raise BatchStoppedError("stopped before anything was done")

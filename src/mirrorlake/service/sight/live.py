@@ -14,6 +14,7 @@ from mirrorlake import __version__
 from mirrorlake.config.process_settings import ListenAddress
 from mirrorlake.service.partition_state import PartitionState, StateName
 from mirrorlake.service.sight.park_names import park_name, wait_name
+from mirrorlake.service.sight.served import ServedMirror, read_served
 from mirrorlake.topics.targets import UNKNOWN_PARTITION
 
 PATH = "/partitions"
@@ -91,8 +92,15 @@ class DoubtedKeeping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveService:
-    """What was found at a service's address: its partitions, or why nothing is known of them."""
+    """What was found at a service's address: its partitions, or why nothing is known of them.
 
+    ``where`` is that address, ``served`` which mirrors it serves, None where it does not tell. ``unserved`` says which
+    mirrors of a configuration it does not serve: see `whose_answer`.
+    """
+
+    where: str = ""
+    served: tuple[ServedMirror, ...] | None = None
+    unserved: tuple[str, ...] = ()
     partitions: Mapping[Key, LivePartition] = field(default_factory=dict)
     failed_keeping: tuple[FailedKeeping, ...] = ()
     doubted_keeping: tuple[DoubtedKeeping, ...] = ()
@@ -110,18 +118,21 @@ def partitions_json(
     now_seconds: float,
     keeping: Sequence[Mapping[str, object]] = (),
     stale: Callable[[PartitionState], str] = lambda _: "",
+    mirrors: Sequence[ServedMirror] = (),
 ) -> dict[str, object]:
-    """Returns what the listener tells of a service's partitions, and of the schedules of its archives.
+    """Returns what the listener tells of a service's mirrors and partitions, and of the schedules of its archives.
 
     Args:
         states: of all partitions.
         now_seconds: reading of the clock that the states were noted by.
         keeping: the schedules.
         stale: returns what is said of a copy that is stale; empty for the others.
+        mirrors: which it serves.
     """
     return {
         "service": SERVICE,
         "version": __version__,
+        "mirrors": [each.as_json() for each in mirrors],
         "partitions": [_partition_json(state, now_seconds, stale(state)) for state in states],
         "keeping": list(keeping),
     }
@@ -166,6 +177,8 @@ def ask_service(address: ListenAddress | None) -> LiveService:
             return LiveService(silent_because=f"what answers at {where} is no mirrorlake that tells its partitions")
         told = json.loads(body)
         return LiveService(
+            where=where,
+            served=read_served(told),
             partitions=read_partitions(told),
             failed_keeping=read_failed_keeping(told),
             doubted_keeping=read_doubted_keeping(told),

@@ -15,6 +15,7 @@ from mirrorlake.foreign_layout import ForeignLayout
 from mirrorlake.sources.archive.work import ArchiveSourceWork
 from mirrorlake.sources.source import SourceWork
 from mirrorlake.stores.opening import open_store
+from mirrorlake.stores.os_errors import file_in_the_way
 from mirrorlake.stores.settings import FilesystemSettings
 from mirrorlake.topics.sources import cluster_source
 from mirrorlake.verify.diff.looks import archive_work, find_topics
@@ -98,8 +99,8 @@ def _layout_of(store: str, config: Configuration) -> ForeignLayout | None:
 
 def _at_path(root: Path) -> Named:
     if not root.is_dir():
-        raise StoreUnusableError(
-            f"the archive's root {root.absolute()} {'is not a folder' if root.exists() else 'does not exist'}",
+        raise file_in_the_way(root.absolute()) or StoreUnusableError(
+            f"the archive's root {root.absolute()} does not exist",
             hint="name the folder that holds the topics' folders; is its file system mounted?",
         )
     return Named(work=ArchiveSourceWork(store_name=str(root), store=FilesystemSettings(root=root.absolute())))

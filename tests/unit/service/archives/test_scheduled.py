@@ -1,5 +1,6 @@
 """One run of a schedule over a real folder: whose partitions it takes, what it leaves alone, and what it adds up."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +127,24 @@ def test_what_fails_is_counted_with_its_first_error_and_the_rest_is_done(lake: P
     assert (outcome.result, outcome.failures, outcome.made) == (KeepingResult.FAILED, 1, 2)
     assert isinstance(outcome.error, ChainBrokenError)
     assert files(lake, "orders") == ALL
+
+
+@pytest.mark.parametrize("is_all_gone", [False, True])
+def test_a_partition_whose_end_is_gone_fails_is_not_merged_and_keeps_its_topic_from_retention(
+    lake: Path, is_all_gone: bool
+) -> None:
+    (lake / "orders" / "1" / ALL[3]).unlink()
+    if is_all_gone:
+        shutil.rmtree(lake / "orders" / "1")
+    before = [files(lake, "orders", 0), files(lake, "orders", 1)]
+    (retained,) = keep(lake, RETAIN)
+    assert (retained.result, retained.failures, retained.files) == (KeepingResult.FAILED, 1, 0)
+    assert isinstance(retained.error, ChainBrokenError)
+    assert "had reached offset 40" in retained.error.message
+    assert [files(lake, "orders", 0), files(lake, "orders", 1)] == before
+    (merged,) = keep(lake, MERGE)
+    assert (merged.result, merged.failures, merged.made) == (KeepingResult.FAILED, 1, 2)
+    assert [files(lake, "orders", 0), files(lake, "orders", 1)] == [MERGED, before[1]]
 
 
 def test_a_root_that_is_another_archive_now_is_not_touched(lake: Path) -> None:
