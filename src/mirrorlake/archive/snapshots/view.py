@@ -1,9 +1,13 @@
 """The view a snapshot holds: read as a run, and checked while it is read."""
 
+import io
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, cast
 
 import numpy as np
 
+from mirrorlake.archive.blocks.seen_file import SeenFile
 from mirrorlake.archive.chain import Segment, segments_of
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.name_check import check_range_named
@@ -52,6 +56,9 @@ def read_view(
 ) -> Iterator[RecordColumns]:
     """Yields the view in the order of its keys, in pieces of bounded size.
 
+    What is yielded was compared with the checksums that the file says of itself: a view is what the next one is made
+    of, and a byte that was changed here would be right there. One by mirror-v3 says none.
+
     Args:
         store: where it lives.
         prefix: the partition's folder.
@@ -65,7 +72,7 @@ def read_view(
     """
     key = f"{prefix}/{snapshot.name}"
     after: bytes | None = None
-    with ParquetSegmentReader(store.open(key), where=key) as reader:
+    with _compared(store, key) as reader:
         check_range_named(key, reader.footer)
         state = reader.footer.snapshot if reader.footer is not None else None
         takes_tombstones = state is not None and state.holds_tombstones
@@ -75,6 +82,23 @@ def read_view(
             _check(columns, after, snapshot, key, takes_tombstones=takes_tombstones)
             after = last_key(columns)
             yield columns if below is None else _below(columns, below)
+
+
+@contextmanager
+def _compared(store: ObjectStore, key: str) -> Iterator[ParquetSegmentReader]:
+    """Opens a snapshot of which nothing is read that was not compared before; those without block checksums as a whole.
+
+    Raises:
+        ChainBrokenError: damaged.
+    """
+    file = store.open(key)
+    seen = SeenFile(file, file_bytes=file.seek(0, io.SEEK_END), where=key)
+    with ParquetSegmentReader(cast(BinaryIO, seen), where=key) as reader:
+        if (sums := reader.block_sums()) is not None:
+            seen.compare_with(sums, than="it says of itself")
+        else:
+            reader.check_bytes()
+        yield reader
 
 
 def confirm_same_snapshot(store: ObjectStore, key: str, snapshot: Segment, expected: SegmentFooter) -> None:

@@ -22,6 +22,7 @@ from mirrorlake.kafka.records.batches import Path as BatchPath
 from mirrorlake.kafka.records.batches import walk
 from mirrorlake.offsets import Gap, GapKind, OffsetRange, TopicPartition
 from mirrorlake.stores.filesystem import FilesystemStore
+from support.archived_source import without_blocks
 from support.records import Record, build_batch
 from support.snapshots import latest, names, snapshots, view
 from unit.destinations.archive.test_sink import UnpinnedFrame
@@ -518,6 +519,29 @@ def test_of_two_writers_at_one_position_the_second_reads_again(bench: Bench) -> 
 
     asyncio.run(story())
     assert bench.ranges() == ["0-4"]
+
+
+@pytest.mark.parametrize("written_by", ["this version", "one without block checksums"])
+def test_a_changed_byte_of_the_newest_snapshot_is_refused_and_not_in_the_next_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, written_by: str
+) -> None:
+    if written_by != "this version":
+        without_blocks(monkeypatch)
+    bench.log.append(*(record(b"k%d" % n, b"value %d" % n) for n in range(20)))
+    bench.lease()
+    (name,) = names(bench.root, "users")
+    file = bench.root / "users/0" / name
+    whole = file.read_bytes()
+    footer_bytes = int.from_bytes(whole[-8:-4], "little") + 8
+    bench.log.append(record(b"other", b"1"))
+    for place in range(4, len(whole) - footer_bytes, 7):
+        file.write_bytes(whole[:place] + bytes((whole[place] ^ 1,)) + whole[place + 1 :])
+        with pytest.raises(ChainBrokenError, match=name):
+            bench.lease()
+        assert names(bench.root, "users") == [name], f"byte {place}"
+    file.write_bytes(whole)
+    bench.lease()
+    assert view(bench.root, "users") == latest(bench.log.records.items())
 
 
 def test_an_archive_of_every_record_is_not_continued_as_snapshots(bench: Bench) -> None:
