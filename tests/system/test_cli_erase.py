@@ -305,13 +305,25 @@ def test_a_partition_of_which_segments_are_missing_is_not_called_free_of_the_key
     assert "no segment is there, and" in str(ended.rows()[1]["error"])
 
 
-def test_a_folder_in_a_partitions_folder_may_hold_the_keys(lake: Path) -> None:
-    inner = lake / "orders" / "0" / "copy"
+@pytest.mark.parametrize("name", ["copy", "_old"])
+def test_a_folder_in_a_partitions_folder_may_hold_the_keys(lake: Path, name: str) -> None:
+    inner = lake / "orders" / "0" / name
     inner.mkdir()
     (inner / segment_name(0, 9)).write_bytes((lake / "orders" / "0" / segment_name(0, 9)).read_bytes())
     ended = erase(configuration(lake), "--key", "key 3", "--partition", "0")
     assert ended.code == 1
-    assert "'copy' is a folder" in str(ended.rows()[0]["error"])
+    assert f"'{name}' is a folder" in str(ended.rows()[0]["error"])
+
+
+def test_a_partition_whose_folder_is_gone_is_not_called_free_of_the_keys(lake: Path) -> None:
+    config = configuration(lake)
+    mark_archive(lake, {"orders": {0: 50, 1: 5}})
+    (lake / "orders" / "1").rename(lake.parent / "aside")
+    ended = erase(config, "--key", "nobody")
+    assert ended.code == 1
+    (row,) = [row for row in ended.rows() if row["partition"] == 1]
+    assert row["result"] == "failed"
+    assert "had reached offset 5" in str(row["error"])
 
 
 def test_segments_of_two_sources_are_erased_apart(lake: Path) -> None:

@@ -33,7 +33,7 @@ from mirrorlake.archive.topic_record import strays_in
 from mirrorlake.errors import ChainBrokenError, MirrorlakeError
 from mirrorlake.kafka.schema_ids.counting import SchemaIdCounter
 from mirrorlake.kafka.schema_ids.counts import sides_of
-from mirrorlake.stores.object_store import ObjectStore
+from mirrorlake.stores.object_store import PROBE_NAME, ObjectStore
 
 Folder = ArchivedPartition | SnapshotPartition
 
@@ -186,16 +186,22 @@ def _holds_in(archived: Folder) -> Iterator[ChainBrokenError]:
             )
 
 
-def folders_in(archived: Folder) -> Iterator[ChainBrokenError]:
+def folders_in(archived: Folder, *, also_reserved: bool = False) -> Iterator[ChainBrokenError]:
     """Yields an error for each folder that stands where only files do; readers go into it, or stumble over it.
 
     Listings of files do not show them. A partition on a file system of its own may have that one's.
+
+    Args:
+        archived: the partition's folder.
+        also_reserved: whether those count that readers pass over by their names: there may be records in them.
 
     Raises:
         MirrorlakeError: the store could not be read.
     """
     for name in archived.store.folders(archived.prefix):
         is_reserved = name.startswith(RESERVED_MARK) and parse_claim_name(name) is None
+        if is_reserved and also_reserved:
+            is_reserved = name.startswith(PROBE_NAME)
         if not is_reserved and name != FILE_SYSTEMS_OWN:
             yield ChainBrokenError(
                 f"{archived.prefix}: {name!r} is a folder, and a partition's folder holds files only",

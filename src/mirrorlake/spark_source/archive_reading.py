@@ -1,14 +1,19 @@
 """Reading planned pieces of an archive, file by file, as rows."""
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 
+from mirrorlake.archive.blocks.seen_file import SeenFile
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentReader
+from mirrorlake.archive.formats.name_check import check_bare_edges
 from mirrorlake.archive.formats.parquet_reader import ParquetSegmentReader
 from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.archive.layouts.foreign_store import ForeignStore
 from mirrorlake.archive.looks import LOOKS_MAX, moved
 from mirrorlake.archive.names import SegmentName, parse_segment_name, partition_prefix
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR
@@ -24,6 +29,7 @@ from mirrorlake.spark_source.tasks import Piece
 from mirrorlake.stores.object_store import ObjectMissingError, ObjectStore
 
 _LOG = "log"
+_NDJSON = "ndjson"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +88,7 @@ class ArchiveReading:
         if piece.is_snapshot or piece.offsets != _name(piece).offsets:
             return None
         try:
-            with open_segment(self.store, key) as reader:
+            with _opened(self.store, key) as reader:
                 _check_footer(reader.footer, piece, key)
                 return _records_told(reader)
         except ObjectMissingError:
@@ -102,10 +108,12 @@ class ArchiveReading:
 
     def _read_file(self, piece: Piece, place: "_Place") -> Iterator[pa.RecordBatch]:
         key = _key(piece)
-        with open_segment(self.store, key) as reader:
+        with _opened(self.store, key) as reader:
             _check_footer(reader.footer, piece, key)
             if reader.footer is None:
                 self._check_undescribed(piece, key)
+                if not isinstance(self.store, ForeignStore):
+                    check_bare_edges(key, reader.edges(), name=_name(piece), partition=piece.partition)
             within = piece.offsets
             if self._needs_no_record(piece) and (rows := _records_told(reader)) is not None:
                 yield from rows_with({}, rows, topic=piece.topic, partition=piece.partition, names=self.names)
@@ -185,6 +193,35 @@ def _records_told(reader: SegmentReader) -> int | None:
     if isinstance(reader, ParquetSegmentReader):
         return reader.row_count
     return reader.footer.records if reader.footer else None
+
+
+def _opened(store: ObjectStore, key: str) -> SegmentReader:
+    """Opens a segment; of an NDJSON file with a description nothing is read that was not compared with that.
+
+    Lines say nothing of those that are missing. The file is read from its start anyway; of a Parquet file a few columns
+    are, which its own structure tells apart, and a `log` compares its blocks.
+
+    Raises:
+        ChainBrokenError: damaged, or of another length than its description says.
+        ObjectMissingError: it is gone.
+    """
+    if not key.endswith(f".{_NDJSON}") or isinstance(store, ForeignStore):
+        return open_segment(store, key)
+    file = store.open(key)
+    file_bytes = file.seek(0, io.SEEK_END)
+    seen = SeenFile(file, file_bytes=file_bytes, where=key)
+    reader = open_segment(store, key, opened=cast(BinaryIO, seen))
+    said = reader.footer.file if reader.footer is not None else None
+    if said is not None and said.bytes != file_bytes:
+        reader.close()
+        raise ChainBrokenError(
+            f"{key} has {file_bytes} bytes, its description says {said.bytes}",
+            hint="the file is damaged or was swapped: put it back from a copy, or archive the range again",
+            key=key,
+        )
+    if said is not None and said.blocks is not None:
+        seen.compare_with(said.blocks, than="its description says")
+    return reader
 
 
 def _key(piece: Piece) -> str:

@@ -73,7 +73,7 @@ async def _digest_source(side: SourceSide, task: ViewTask) -> DigestResult:
 def _snapshot_view(side: SnapshotSide) -> Iterable[RecordColumns]:
     folder = _folder(side)
     newest = folder.read_chain().tail
-    return [] if newest is None else read_view(folder.store, folder.prefix, newest)
+    return [] if newest is None else read_view(folder.store, folder.prefix, newest, is_compared=False)
 
 
 def _folder(side: SnapshotSide) -> SnapshotPartition:

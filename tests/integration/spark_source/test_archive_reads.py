@@ -1,6 +1,7 @@
 """Archives of every kind, read as Spark reads them: every record once, in the same columns, and no more than needed."""
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -334,6 +335,74 @@ def test_a_file_that_lost_its_description_is_an_error_and_not_what_is_left_of_it
 
     with pytest.raises(ChainBrokenError, match=f"{name} has no description"):
         Read(options(root, columns=columns)).table()
+
+
+def _ndjson_archive(root: Path) -> list[Path]:
+    """Three NDJSON files of twenty, thirty and fifty records, with their descriptions."""
+    root.mkdir()
+    archive(settings_at(root), WHERE, in_tens(), [20, 50, 100], form="ndjson")
+    files = sorted((root / "orders/0").glob("*.ndjson"))
+    for file in files:
+        file.chmod(0o644)
+    return files
+
+
+def _cut_at_a_line(file: Path) -> bytes:
+    return b"".join(file.read_bytes().splitlines(keepends=True)[:10])
+
+
+def _another_value(file: Path) -> bytes:
+    lines = file.read_bytes().splitlines(keepends=True)
+    place = lines[3].index(b'"value":"') + 9
+    changed = b"A" if lines[3][place : place + 1] != b"A" else b"B"
+    return b"".join([*lines[:3], lines[3][:place] + changed + lines[3][place + 1 :], *lines[4:]])
+
+
+@pytest.mark.parametrize("columns", ["topic", "value"], ids=["a count", "records"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda _: b"", _cut_at_a_line, lambda file: file.read_bytes() * 2],
+    ids=["emptied", "cut at a line", "doubled"],
+)
+def test_an_ndjson_file_of_another_length_than_its_description_says_is_an_error_and_not_fewer_rows(
+    tmp_path: Path, damage: Callable[[Path], bytes], columns: str
+) -> None:
+    _, file, _ = _ndjson_archive(tmp_path / "lake")
+    assert Read(options(tmp_path / "lake", columns=columns)).table().num_rows == 100
+    file.write_bytes(damage(file))
+
+    with pytest.raises(ChainBrokenError, match=f"{file.name} has .* bytes, its description says"):
+        Read(options(tmp_path / "lake", columns=columns)).table()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_another_value, lambda file: file.read_bytes().replace(b'"partition":0', b'"partition":1')],
+    ids=["a value", "another partition's lines"],
+)
+def test_an_ndjson_file_of_other_bytes_than_its_description_says_is_an_error_and_not_other_rows(
+    tmp_path: Path, damage: Callable[[Path], bytes]
+) -> None:
+    _, file, _ = _ndjson_archive(tmp_path / "lake")
+    whole, damaged = file.read_bytes(), damage(file)
+    assert damaged != whole
+    assert len(damaged) == len(whole)
+    file.write_bytes(damaged)
+
+    with pytest.raises(ChainBrokenError, match=file.name):
+        Read(options(tmp_path / "lake", columns="value")).table()
+
+
+def test_a_last_ndjson_file_that_got_a_longer_name_and_lost_its_description_is_an_error(tmp_path: Path) -> None:
+    _, middle, last = _ndjson_archive(tmp_path / "lake")
+    store = open_store(settings_at(tmp_path / "lake"))
+    for each in (middle, last):
+        store.delete(sidecar_key(f"orders/0/{each.name}"))
+    last.unlink()
+    middle.rename(middle.with_name(f"{20:020}-{99:020}.ndjson"))
+
+    with pytest.raises(ChainBrokenError, match=f"{20:020}-{99:020}.ndjson"):
+        Read(options(tmp_path / "lake")).table()
 
 
 def test_an_unknown_topic_is_an_error_that_names_one_like_it(tmp_path: Path) -> None:

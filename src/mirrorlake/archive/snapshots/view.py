@@ -52,7 +52,7 @@ def read_snapshot_footer(store: ObjectStore, prefix: str, snapshot: Segment) -> 
 
 
 def read_view(
-    store: ObjectStore, prefix: str, snapshot: Segment, *, below: int | None = None
+    store: ObjectStore, prefix: str, snapshot: Segment, *, below: int | None = None, is_compared: bool = True
 ) -> Iterator[RecordColumns]:
     """Yields the view in the order of its keys, in pieces of bounded size.
 
@@ -64,6 +64,7 @@ def read_view(
         prefix: the partition's folder.
         snapshot: which.
         below: leaves out records at or above this offset; None for none.
+        is_compared: False for who compares the records with others, to tell which of them differ.
 
     Raises:
         ChainBrokenError: damaged, or of another range than its name says; or not sorted by key, a null key, a
@@ -72,7 +73,8 @@ def read_view(
     """
     key = f"{prefix}/{snapshot.name}"
     after: bytes | None = None
-    with _compared(store, key) as reader:
+    opened = _compared(store, key) if is_compared else ParquetSegmentReader(store.open(key), where=key)
+    with opened as reader:
         check_range_named(key, reader.footer)
         state = reader.footer.snapshot if reader.footer is not None else None
         takes_tombstones = state is not None and state.holds_tombstones

@@ -110,7 +110,7 @@ class ErasedPartition:
                 self.replaced = tuple(each for each, _ in self.archived.replaced())
                 self.snapshots = tuple(self.archived.snapshots())
                 newest = self.snapshots[-1] if self.snapshots else None
-            for stray in folders_in(self.archived):
+            for stray in folders_in(self.archived, also_reserved=True):
                 raise stray
             position = newest.name.end_offset if newest is not None else 0
             reached = record.reached.get(self.place.partition, 0) if record is not None else 0
