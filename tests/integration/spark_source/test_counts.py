@@ -88,9 +88,18 @@ def test_of_a_part_of_a_file_its_records_tell(tmp_path: Path, form: str) -> None
     assert counted == by_reading(part) == {("orders", 0): 49, ("orders", 1): 90}
 
 
-@pytest.mark.parametrize("form", ["ndjson", "log"])
-def test_where_the_last_description_is_lost_records_tell(tmp_path: Path, form: str) -> None:
-    files = write_lake(tmp_path, form)
+def test_a_log_whose_last_description_is_lost_is_refused_by_every_way_to_count(tmp_path: Path) -> None:
+    """Nothing says which batch was its last one; a restore refuses it as well."""
+    files = write_lake(tmp_path, "log")
+    (tmp_path / sidecar_key(str(files[2].relative_to(tmp_path)))).unlink()
+
+    for count in (by_ends, by_reading):
+        with pytest.raises(ChainBrokenError, match=f"{files[2].name} has no description"):
+            count(options(tmp_path))
+
+
+def test_where_the_last_description_is_lost_records_tell(tmp_path: Path) -> None:
+    files = write_lake(tmp_path, "ndjson")
     (tmp_path / sidecar_key(str(files[2].relative_to(tmp_path)))).unlink()
 
     counted, whole = by_ends(options(tmp_path))
