@@ -1,6 +1,5 @@
 """Reading planned pieces of an archive, file by file, as rows."""
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, cast
@@ -207,15 +206,13 @@ def _opened(store: ObjectStore, key: str) -> SegmentReader:
     """
     if not key.endswith(f".{_NDJSON}") or isinstance(store, ForeignStore):
         return open_segment(store, key)
-    file = store.open(key)
-    file_bytes = file.seek(0, io.SEEK_END)
-    seen = SeenFile(file, file_bytes=file_bytes, where=key)
+    seen = SeenFile.of(store.open(key), where=key)
     reader = open_segment(store, key, opened=cast(BinaryIO, seen))
     said = reader.footer.file if reader.footer is not None else None
-    if said is not None and said.bytes != file_bytes:
+    if said is not None and said.bytes != seen.file_bytes:
         reader.close()
         raise ChainBrokenError(
-            f"{key} has {file_bytes} bytes, its description says {said.bytes}",
+            f"{key} has {seen.file_bytes} bytes, its description says {said.bytes}",
             hint="the file is damaged or was swapped: put it back from a copy, or archive the range again",
             key=key,
         )

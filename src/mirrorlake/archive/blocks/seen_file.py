@@ -1,5 +1,6 @@
 """A file of which nothing is handed out, once it was compared as a whole, but the bytes that were compared."""
 
+import io
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mirrorlake.archive.blocks.compared_file import ComparedFile
@@ -27,6 +28,16 @@ class SeenFile(SizedFile):
         self._file = file
         self._where = where
         self.begin_sums()
+
+    @classmethod
+    def of(cls, file: BinaryIO, *, where: str) -> "SeenFile":
+        """Returns one of a file as long as that is, where no listing has told its length before."""
+        return cls(file, file_bytes=file.seek(0, io.SEEK_END), where=where)
+
+    @property
+    def file_bytes(self) -> int:
+        """How long the file is."""
+        return self._size_bytes
 
     def begin_sums(self) -> None:
         """Forgets what was read so far: what is compared is summed up, and no reading before that."""

@@ -1,6 +1,5 @@
 """The view a snapshot holds: read as a run, and checked while it is read."""
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, cast
@@ -93,8 +92,7 @@ def _compared(store: ObjectStore, key: str) -> Iterator[ParquetSegmentReader]:
     Raises:
         ChainBrokenError: damaged.
     """
-    file = store.open(key)
-    seen = SeenFile(file, file_bytes=file.seek(0, io.SEEK_END), where=key)
+    seen = SeenFile.of(store.open(key), where=key)
     with ParquetSegmentReader(cast(BinaryIO, seen), where=key) as reader:
         if (sums := reader.block_sums()) is not None:
             seen.compare_with(sums, than="it says of itself")
