@@ -95,7 +95,7 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
         try:
             record = read_topic_record(opened, name)
             groups = read_groups(opened, name)
-            missing = _missing_of_topic(store, name, record, survey, in_topic)
+            missing = _missing_of_topic(opened, store, name, record, survey, in_topic)
         except MirrorlakeError as error:
             yield Finding(store=store, name=name, error=error)
             continue
@@ -127,7 +127,7 @@ def find_lost(survey: Survey, reports: Sequence[PartitionReport]) -> list[Findin
         for name in sorted(name for name in names if survey.is_asked_for(store, name)):
             in_topic = {report.place.partition: report for report in here if report.place.name == name}
             try:
-                found += _missing_of_topic(store, name, read_topic_record(opened, name), survey, in_topic)
+                found += _missing_of_topic(opened, store, name, read_topic_record(opened, name), survey, in_topic)
             except MirrorlakeError as error:
                 found.append(Finding(store=store, name=name, error=error))
     return found
@@ -207,9 +207,13 @@ def _damaged_groups(where: str, *, is_unknown: bool) -> ChainBrokenError:
 
 
 def _missing_of_topic(
-    store: StoreSettings, name: str, record: TopicRecord | None, survey: Survey, there: dict[int, PartitionReport]
+    opened: ObjectStore,
+    store: StoreSettings,
+    name: str,
+    record: TopicRecord | None,
+    survey: Survey,
+    there: dict[int, PartitionReport],
 ) -> list[Finding]:
-    opened = open_store(store)
     if record is None:
         return [] if there or _has_come(opened, name) else [_lost_topic(store, name)]
     found: list[Finding] = []
