@@ -11,7 +11,6 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState, find_s
 from mirrorlake.errors import LoopError, MirrorlakeError
 from mirrorlake.kafka.control.descriptions import ClusterMetadata, TopicMetadata
 from mirrorlake.kafka.control.topic_configs import read_topic_configs
-from mirrorlake.offsets import TopicPartition
 from mirrorlake.sources.client import SourceTopic
 from mirrorlake.topics.destination_topics import (
     TopicConfigs,
@@ -96,34 +95,28 @@ class _ClusterFinder:
         held = there.topics.get(name)
         creation = creation_of(name, destination, topic, look.configs) if held is None or placed.replaces else None
         values = look.values(there_configs, name) if held is not None or creation is None else creation.configs
-        source_values = look.values(look.configs, topic.name)
         growth, error = self._count(placed, topic, there)
         error = error or self._own_origin(topic, held) or clock_error(destination, name, values)
         count = _partitions_of(held, creation, topic)
         return [
-            Target(
-                mirror=look.mirror,
-                destination=destination,
-                source_work=look.work,
-                source=TopicPartition(topic.name, partition),
-                source_cluster_id=look.source_id,
-                topic_id=topic.topic_id,
-                destination_topic=name,
+            replace(
+                target,
                 destination_topic_id=held.topic_id if held else "",
                 destination_partitions=count,
                 destination_cluster_id=there.cluster_id or "",
                 batch_bytes_max=batch_bytes_max_of(values),
-                source_configs=source_values,
                 destination_configs=values,
                 owner=owner,
                 creation=creation,
                 replaces=placed.replaces,
                 growth=growth,
-                error=look.no_partition(topic, partition)
+                error=target.error
                 or error
-                or route_error(name, topic, partition, destination, count=count, is_there=held is not None),
+                or route_error(
+                    name, topic, target.source.partition, destination, count=count, is_there=held is not None
+                ),
             )
-            for partition in look.partitions(topic)
+            for target in look.targets(destination, topic, name)
         ]
 
     def _with_letters(

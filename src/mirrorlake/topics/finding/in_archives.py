@@ -8,7 +8,6 @@ from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.sources.client import SourceTopic
 from mirrorlake.stores.opening import open_store
 from mirrorlake.topics.archive_folders import ArchivedTopic, find_folder
-from mirrorlake.topics.finding.by_name import targets_named
 from mirrorlake.topics.finding.look import SourceLook
 from mirrorlake.topics.targets import Target
 
@@ -19,7 +18,7 @@ async def targets_in_archive(look: SourceLook, destination: Destination) -> list
     found = []
     for topic in look.topics:
         folder = await asyncio.to_thread(_folder_of, look, destination, topic)
-        found += targets_named(look, destination, topic, folder)
+        found += look.targets(destination, topic, folder)
     return found
 
 

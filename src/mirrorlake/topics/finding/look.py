@@ -60,6 +60,25 @@ class SourceLook:
             known = self.known_values[id(held)] = held, values_of(configs, topic)
         return known[1]
 
+    def targets(self, destination: Destination, topic: SourceTopic, name: str) -> list[Target]:
+        """Returns a target for each partition of a topic, of the name it has there: what the source alone tells."""
+        values = self.values(self.configs, topic.name)
+        return [
+            Target(
+                mirror=self.mirror,
+                destination=destination,
+                source_work=self.work,
+                source=TopicPartition(topic.name, partition),
+                source_cluster_id=self.source_id,
+                topic_id=topic.topic_id,
+                destination_topic=name,
+                source_partitions=topic.partition_count,
+                source_configs=values,
+                error=self.no_partition(topic, partition),
+            )
+            for partition in self.partitions(topic)
+        ]
+
     def refused(self, destination: Destination, error: MirrorlakeError) -> list[Target]:
         """Returns the targets of a destination of which nothing can be found out."""
         return [
