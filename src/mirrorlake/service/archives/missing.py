@@ -1,6 +1,6 @@
 """What is not in an archive and should be, as its markers say: topics, partitions, and their ends."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 import structlog
@@ -77,7 +77,7 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
     opened = open_store(store)
     try:
         marker = read_root_marker(opened)
-        names = {report.place.name for report in here} | recorded_topics(opened)
+        names = _asked_for(survey, store, opened, there=(report.place.name for report in here))
     except MirrorlakeError as error:
         yield Finding(store=store, error=error)
         return
@@ -90,7 +90,7 @@ def _missing_in(store: StoreSettings, survey: Survey, reports: Sequence[Partitio
         _log.warning(
             f"{store.where(ROOT_MARKER)} is not there: partitions and topics that are missing cannot be told", hint=hint
         )
-    for name in sorted(name for name in names if survey.is_asked_for(store, name)):
+    for name in names:
         in_topic = {report.place.partition: report for report in here if report.place.name == name}
         try:
             record = read_topic_record(opened, name)
@@ -120,11 +120,11 @@ def find_lost(survey: Survey, reports: Sequence[PartitionReport]) -> list[Findin
         here = [report for report in reports if report.place.store == store]
         try:
             opened = open_store(store)
-            names = {report.place.name for report in here} | recorded_topics(opened)
+            names = _asked_for(survey, store, opened, there=(report.place.name for report in here))
         except MirrorlakeError as error:
             found.append(Finding(store=store, error=error))
             continue
-        for name in sorted(name for name in names if survey.is_asked_for(store, name)):
+        for name in names:
             in_topic = {report.place.partition: report for report in here if report.place.name == name}
             try:
                 found += _missing_of_topic(opened, store, name, read_topic_record(opened, name), survey, in_topic)
@@ -155,8 +155,7 @@ def lost_partitions(survey: Survey) -> list[ArchivePlace]:
     found: list[ArchivePlace] = []
     for store in survey.owners:
         opened, there = open_store(store), {(p.name, p.partition) for p in survey.places if p.store == store}
-        names = {name for name, _ in there} | recorded_topics(opened)
-        for name in sorted(name for name in names if survey.is_asked_for(store, name)):
+        for name in _asked_for(survey, store, opened, there=(name for name, _ in there)):
             record = read_topic_record(opened, name)
             for partition, reached in record.reached.items() if record is not None else ():
                 if not reached or (name, partition) in there or not _is_wanted(survey, partition):
@@ -164,6 +163,15 @@ def lost_partitions(survey: Survey) -> list[ArchivePlace]:
                 if (place := survey.place(store, name, partition)) is not None:
                     found.append(place)
     return found
+
+
+def _asked_for(survey: Survey, store: StoreSettings, opened: ObjectStore, *, there: Iterable[str]) -> list[str]:
+    """Returns the folders that are asked for among those that are there or were recorded, in order.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    return sorted(name for name in {*there} | recorded_topics(opened) if survey.is_asked_for(store, name))
 
 
 def _is_wanted(survey: Survey, partition: int) -> bool:
