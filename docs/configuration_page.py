@@ -31,8 +31,8 @@ from mirrorlake.config.native_form import FilterForm, LimitForm, MirrorForm, Mir
 from mirrorlake.config.schemas.form import DeadLettersForm, RegistryForm, SchemasForm
 from mirrorlake.config.section import NOTE, Shown
 from mirrorlake.config.sources.forms import ArchiveSourceForm, KafkaReplicatorForm, SourceForm
-from mirrorlake.config.spark_settings import OURS as SPARK_OURS
-from mirrorlake.config.spark_settings import SWITCHED_ON
+from mirrorlake.config.spark.settings import OURS as SPARK_OURS
+from mirrorlake.config.spark.settings import SWITCHED_ON
 from mirrorlake.config.systems.forms import (
     ClusterForm,
     ClusterLimitForm,

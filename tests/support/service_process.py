@@ -54,6 +54,7 @@ class ServiceProcess:
         folder: its stderr goes to a file in there.
         environ: added to the environment.
         through: a Python program that becomes the command, and its arguments.
+        program: what takes the arguments in place of Python with the package.
         without_spark: with an engine in its own process, see `ForkedCommand`.
     """
 
@@ -63,6 +64,7 @@ class ServiceProcess:
         folder: Path,
         environ: Mapping[str, str] | None = None,
         through: Sequence[str] = (),
+        program: Sequence[str] = (),
         without_spark: bool = False,
     ) -> None:
         self._mark = uuid.uuid4().hex
@@ -70,11 +72,12 @@ class ServiceProcess:
         environ = {**os.environ, _MARK: self._mark, **(environ or {})}
         if without_spark:
             assert not through
+            assert not program
             self._process: _Process = ForkedCommand(*arguments, environ=environ, out=self._log, err=self._log)
             return
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *through, "-m", "mirrorlake", *arguments],
+                [*(program or (sys.executable, *through, "-m", "mirrorlake")), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,6 +1,5 @@
 """The wheel that people install holds what the source tree holds."""
 
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -8,22 +7,12 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
-NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.pyc", "*.nbi", "*.nbc")
+from support.wheel import NOT_SOURCE, PROJECT, build_wheel
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    # Built from a copy: a build leaves its traces in the tree it builds from.
-    copy = tmp_path_factory.mktemp("project")
-    shutil.copytree(PROJECT / "src", copy / "src", ignore=NOT_SOURCE)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(PROJECT / name, copy / name)
-    built = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(built), str(copy)]
-    subprocess.run(command, check=True, capture_output=True, text=True)
-    (path,) = built.glob("mirrorlake-*.whl")
-    return path
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:

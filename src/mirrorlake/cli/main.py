@@ -1,7 +1,9 @@
 """The ``mirrorlake`` command. Only light modules are imported here; each verb imports what it needs."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,17 +44,12 @@ def _root(
     """Takes the options before the verb."""
 
 
-def main(engine: "EngineBuilder | None" = None) -> None:
-    """Runs the command line; errors a user can cause end as one line on stderr and exit code 1.
-
-    Args:
-        engine: what `run` and `verify` start for their leases; Spark where it is left out.
-    """
+@contextlib.contextmanager
+def ending_as_a_command() -> Iterator[None]:
+    """Errors a user can cause end as one line on stderr and exit code 1."""
     try:
         try:
-            # What a verb imports lives to its end, too.
-            with rarely_collected():
-                app(obj=engine)
+            yield
         finally:
             sys.stdout.flush()
     except MirrorlakeError as error:
@@ -69,6 +66,17 @@ def main(engine: "EngineBuilder | None" = None) -> None:
         _drop_stdout()
         print(f"error: {error}", file=sys.stderr)
         sys.exit(EXIT_FAILED)
+
+
+def main(engine: "EngineBuilder | None" = None) -> None:
+    """Runs the command line; see `ending_as_a_command` for its errors.
+
+    Args:
+        engine: what `run` and `verify` start for their leases; Spark where it is left out.
+    """
+    # What a verb imports lives to its end, too.
+    with ending_as_a_command(), rarely_collected():
+        app(obj=engine)
 
 
 def _drop_stdout() -> None:

@@ -78,7 +78,7 @@ def query_settings(
 
     Executors of a cluster are looked at for what the query's tables need; secrets of variables come with the reader.
     """
-    from mirrorlake.config.spark_settings import is_local
+    from mirrorlake.config.spark.settings import is_local
     from mirrorlake.pipeline.cluster.needs import Needs, needs_for
     from mirrorlake.pipeline.engine import settings_of
     from mirrorlake.spark_source.sql import places_of

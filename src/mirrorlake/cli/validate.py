@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mirrorlake.cli.output import print_json
+from mirrorlake.cli.start import submitted_settings
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.problems import ConfigurationErrors, Problem
 from mirrorlake.config.resolved import Configuration, Mirror
@@ -24,7 +25,7 @@ def validate(path: Path, environ: Mapping[str, str] | None = None, *, as_json: b
         as_json: an object instead of lines.
     """
     try:
-        configuration = load_configuration(path, environ)
+        configuration = load_configuration(path, environ, submitted=submitted_settings())
     except ConfigurationErrors as errors:
         if as_json:
             print_json({"ok": False, "file": str(path), "problems": [_problem(each) for each in errors.problems]})

@@ -21,7 +21,8 @@ from mirrorlake.config.resolve.native import resolve_native
 from mirrorlake.config.resolve.parts import Parts
 from mirrorlake.config.resolve.sharing import lay_over
 from mirrorlake.config.resolved import Configuration, Form
-from mirrorlake.config.spark_settings import SparkSettings, check_engine, read_spark_conf
+from mirrorlake.config.spark.settings import SparkSettings, check_engine, read_spark_conf
+from mirrorlake.config.spark.submitted import lay_under
 
 FILE_BYTES_MAX = 4 * 1024**2
 """Far above any real file; a data file given by mistake is refused at once."""
@@ -29,12 +30,15 @@ V3_METRICS_PORT = 9090
 V3_HEARTBEAT_SECONDS = 30
 
 
-def load_configuration(path: Path, environ: Mapping[str, str] | None = None) -> Configuration:
+def load_configuration(
+    path: Path, environ: Mapping[str, str] | None = None, *, submitted: Mapping[str, str] | None = None
+) -> Configuration:
     """Returns the configuration in a file. Touches nothing else: no network, no folder.
 
     Args:
         path: the file.
         environ: the environment variables; None for those of this process.
+        submitted: the settings of Spark that `spark-submit` has; None where it did not start this process.
 
     Raises:
         ConfigurationErrors: everything that is wrong with the file and with environment variables.
@@ -47,11 +51,16 @@ def load_configuration(path: Path, environ: Mapping[str, str] | None = None) -> 
         place = Place(file=file, line=0, column=0, field="")
         reason = f"cannot be read: {error.strerror or error}"
         raise ConfigurationErrors([Problem(place=place, message=reason)]) from None
-    return parse_configuration(content, file=file, environ=os.environ if environ is None else environ)
+    environ = os.environ if environ is None else environ
+    return parse_configuration(content, file=file, environ=environ, submitted=submitted)
 
 
-def parse_configuration(content: bytes, *, file: str, environ: Mapping[str, str]) -> Configuration:
+def parse_configuration(
+    content: bytes, *, file: str, environ: Mapping[str, str], submitted: Mapping[str, str] | None = None
+) -> Configuration:
     """Returns the configuration in the bytes of a file; ``file`` is its name in messages.
+
+    For the rest see `load_configuration`.
 
     Raises:
         ConfigurationErrors: everything that is wrong with the file and with environment variables.
@@ -68,7 +77,7 @@ def parse_configuration(content: bytes, *, file: str, environ: Mapping[str, str]
             _note_no_mapping(document)
         raise ConfigurationErrors(problems.found)
     _refuse_later_mirror_v3(document)
-    configuration = _resolve(document, environment)
+    configuration = _resolve(document, environment, submitted)
     problems.raise_if_any()
     return configuration
 
@@ -125,7 +134,7 @@ def _refuse_later_mirror_v3(document: Document) -> None:
             raise ConfigurationErrors(document.problems.found)
 
 
-def _resolve(document: Document, environment: Environment) -> Configuration:
+def _resolve(document: Document, environment: Environment, submitted: Mapping[str, str] | None) -> Configuration:
     assert isinstance(document.tree, dict)
     form = form_of(document.tree)
     if form is Form.NATIVE:
@@ -136,8 +145,10 @@ def _resolve(document: Document, environment: Environment) -> Configuration:
     read = resolve_native if form is Form.NATIVE else resolve_mirror_v3
     parts = read(document)
     common = _common(document)
-    spark = read_spark_conf(_spark_conf(document), document)
-    check_engine(common.engine.master, common.engine.lanes, spark, document)
+    spark, master = read_spark_conf(_spark_conf(document), document), common.engine.master
+    if submitted is not None:
+        master = lay_under(submitted, master, spark, document)
+    check_engine(master, common.engine.lanes, spark, document)
     check_mirror_names(parts.names, document)
     check_mirrors(parts.mirrors, document.problems)
     check_slots(parts.mirrors, common.engine.batch_slots, document.problems)
@@ -150,7 +161,7 @@ def _resolve(document: Document, environment: Environment) -> Configuration:
         registries=tuple(parts.registries),
         mirrors=tuple(parts.mirrors),
         destination_types=tuple(dict.fromkeys(parts.destination_types)),
-        engine=_engine(common.engine, spark),
+        engine=_engine(common.engine, spark, master),
         service=_service(form, common.service, environment),
         on_park=common.on_park or (OnPark.CONTINUE if form is Form.NATIVE else OnPark.EXIT),
     )
@@ -190,10 +201,10 @@ def _spark_conf(document: Document) -> Mapping[str, Tree]:
     return given if isinstance(given, dict) else {}
 
 
-def _engine(form: EngineForm, spark: SparkSettings) -> Engine:
+def _engine(form: EngineForm, spark: SparkSettings, master: str | None) -> Engine:
     """Returns what the engine is told; the fields of the form have the same names."""
     read = {"lanes": form.lanes or available_cores(), "spark_conf": spark.plain, "spark_secrets": spark.secrets}
-    return Engine(**{**dict(form), **read})
+    return Engine(**{**dict(form), **read, "master": master})
 
 
 def available_cores() -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.config.spark_settings import is_local
+from mirrorlake.config.spark.settings import is_local
 from mirrorlake.pipeline.cluster.needs import Needs, needs_of
 from mirrorlake.pipeline.lease_files import LeaseFiles
 from mirrorlake.pipeline.lease_job import LeaseRow

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.config.spark_settings import is_local
+from mirrorlake.config.spark.settings import is_local
 from mirrorlake.pipeline.batch_jobs import BatchJobs, all_slots
 from mirrorlake.pipeline.engine import EngineBuilder, settings_of
 from mirrorlake.pipeline.session_start import build_session

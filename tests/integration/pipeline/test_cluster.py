@@ -45,7 +45,7 @@ from integration.pipeline.cluster_archives import (
 from integration.pipeline.engine_process import HERE
 from mirrorlake.archive.root_marker import ROOT_MARKER
 from mirrorlake.cli.archive_erase import WAITS_CODE
-from mirrorlake.config.spark_settings import SHARED_SECRET
+from mirrorlake.config.spark.settings import SHARED_SECRET
 from mirrorlake.demo.data import FULL, Shop, scaled
 from mirrorlake.demo.loading import Prepared, create_topics, end_offsets, load, prepare
 from mirrorlake.demo.story import configuration

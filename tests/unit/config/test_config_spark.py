@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config.problems import ConfigurationErrors
-from mirrorlake.config.spark_settings import OURS, is_local
+from mirrorlake.config.spark.settings import OURS, is_local
 from unit.config.config_texts import kafka, load, messages
 
 SECURE = (

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.cli.config_schema import config_schema
+from mirrorlake.cli.configuration.schema import config_schema
 from mirrorlake.cli.validate import validate
 from mirrorlake.config.json_schema import configuration_schema_text
 from mirrorlake.config.loading import FILE_BYTES_MAX

@@ -26,7 +26,7 @@ def demo(
 @config_app.command("schema", epilog="Example: `mirrorlake config schema > mirrorlake.schema.json`")
 def config_schema() -> None:
     """Print the JSON Schema of the configuration."""
-    from mirrorlake.cli.config_schema import config_schema as verb
+    from mirrorlake.cli.configuration.schema import config_schema as verb
 
     raise typer.Exit(verb())
 

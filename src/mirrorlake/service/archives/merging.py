@@ -23,7 +23,7 @@ from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.clock import Clock
 from mirrorlake.config.destinations.archive import MergeSettings
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.config.spark_settings import is_local
+from mirrorlake.config.spark.settings import is_local
 from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError, PositionMovedError
 from mirrorlake.mirror.plan_bytes import plan_bytes
 from mirrorlake.pipeline.batch_jobs import BatchJobs, BatchStoppedError, BatchTask, all_slots

@@ -13,7 +13,7 @@ from mirrorlake.archive.snapshots.taking import TakenSnapshot
 from mirrorlake.archive.topic_record import TopicRecord, record_topic
 from mirrorlake.clock import Clock
 from mirrorlake.config.resolved import Configuration
-from mirrorlake.config.spark_settings import is_local
+from mirrorlake.config.spark.settings import is_local
 from mirrorlake.errors import ConfigurationError, MirrorlakeError, OutcomeUnknownError, PositionMovedError
 from mirrorlake.pipeline.cluster.needs import RootSeen
 from mirrorlake.pipeline.engine import Engine, EngineBuilder, settings_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mirrorlake.clock import Clock, SystemClock
 from mirrorlake.config.read_limits import limits_of
 from mirrorlake.config.resolved import Configuration, Form
-from mirrorlake.config.spark_settings import is_local
+from mirrorlake.config.spark.settings import is_local
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.errors import ConfigurationError
 from mirrorlake.kinds.registry import kind_of

@@ -71,6 +71,11 @@ def is_local(master: str | None) -> bool:
     return master is None or _LOCAL.fullmatch(master) is not None
 
 
+def is_secret(name: str) -> bool:
+    """Returns whether a setting's value must never be shown."""
+    return _SECRET.search(name) is not None and _NO_SECRET.search(name) is None
+
+
 def read_spark_conf(given: Mapping[str, Tree], document: Document) -> SparkSettings:
     """Returns ``engine.spark-conf``; notes what the engine decides, what cannot be read, and secrets in clear."""
     read = SparkSettings()
@@ -78,11 +83,11 @@ def read_spark_conf(given: Mapping[str, Tree], document: Document) -> SparkSetti
         path = ("engine", "spark-conf", name)
         if isinstance(value, UnsetText):
             continue
-        if (reason := _reason_against(name)) is not None:
+        if (reason := reason_against(name)) is not None:
             document.note(path, "cannot be set", reason)
         elif not _NAME.fullmatch(name):
             document.note(path, "is not a setting of Spark's", "their names begin with `spark.`")
-        elif _SECRET.search(name) and not _NO_SECRET.search(name):
+        elif is_secret(name):
             secret = read_or_note(read_secret, value, document.place(path), document.problems)
             if secret is not None:
                 read.secrets[name] = secret
@@ -133,7 +138,8 @@ def _missing(master: str, read: SparkSettings) -> list[tuple[str, str]]:
     return missing
 
 
-def _reason_against(name: str) -> str | None:
+def reason_against(name: str) -> str | None:
+    """Returns why the engine decides a setting itself, None where it may be set."""
     for ours, reason in OURS.items():
         if name == ours or name.startswith(f"{ours}."):
             return reason

@@ -1,0 +1,1 @@
+"""The settings of Spark: those of the file, and those of `spark-submit`."""
