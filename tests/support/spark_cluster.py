@@ -223,16 +223,27 @@ class SparkCluster:
                 _ip("link", "add", bridge, "address", _some_address(), "type", "bridge")
                 _ip("address", "add", f"{self._nets[cable]}.1/24", "dev", bridge)
                 _ip("link", "set", bridge, "up")
-        arguments = ("--host", self.host, "--port", str(self._port), "--webui-port", "0")
-        command = self._java("org.apache.spark.deploy.master.Master", *arguments)
-        self._master = GuardedProcess(command, log_path=self.folder / "master.log", environ=self._environ(self.host))
-        wait_until(
-            lambda: "I have been elected leader" in self.master_said(), "Spark's master to serve", log=self.master_said
-        )
+        self.start_master()
         for _ in range(self._count):
             self.add_worker()
         self.await_workers(self._count)
         return self
+
+    def start_master(self) -> None:
+        """Starts a master that knows of no worker and no program; returns when it serves."""
+        arguments = ("--host", self.host, "--port", str(self._port), "--webui-port", "0")
+        command = self._java("org.apache.spark.deploy.master.Master", *arguments)
+        log = self.folder / "master.log"
+        log.unlink(missing_ok=True)
+        self._master = GuardedProcess(command, log_path=log, environ=self._environ(self.host))
+        wait_until(
+            lambda: "I have been elected leader" in self.master_said(), "Spark's master to serve", log=self.master_said
+        )
+
+    def kill_master(self) -> None:
+        """SIGKILL to it; workers and executors run on."""
+        assert self._master is not None
+        self._master.kill()
 
     def add_worker(self, environ: Mapping[str, str] | None = None) -> SparkWorker:
         """Starts one more, with ``environ`` added to its environment; does not wait until it is registered."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ from mirrorlake.config.environment import read_environment
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.freed_memory import rarely_collected
-from mirrorlake.pipeline.cluster.submission import submission
+from mirrorlake.pipeline.cluster.submission import submitted_settings
 
 T = TypeVar("T")
 
@@ -34,12 +34,6 @@ def load(path: Path) -> Configuration:
         ConfigurationErrors: every problem of the file, each with its place.
     """
     return load_configuration(path, submitted=submitted_settings())
-
-
-def submitted_settings() -> Mapping[str, str] | None:
-    """Returns the settings of Spark that `spark-submit` has; None where it did not start this process."""
-    found = submission()
-    return found.settings if found is not None else None
 
 
 def ask(question: Coroutine[Any, Any, T]) -> T:

@@ -11,10 +11,10 @@ def main() -> None:
     """Runs the command line below `spark-submit`; errors a user can cause end as one line and exit code 1."""
     from mirrorlake.cli.main import ending_as_a_command, main
     from mirrorlake.errors import ConfigurationError
-    from mirrorlake.pipeline.cluster.submission import submission
+    from mirrorlake.pipeline.cluster.submission import begin_submission
 
     with ending_as_a_command():
-        found = submission()
+        found = begin_submission()
         if found is None:
             raise ConfigurationError(
                 "this is the program for spark-submit, which has not started it",

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mirrorlake.cli.output import print_json
-from mirrorlake.cli.start import submitted_settings
 from mirrorlake.config.loading import load_configuration
 from mirrorlake.config.problems import ConfigurationErrors, Problem
 from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.config.sources.source import KafkaSource
+from mirrorlake.pipeline.cluster.submission import submitted_settings
 
 
 def validate(path: Path, environ: Mapping[str, str] | None = None, *, as_json: bool = False) -> int:

@@ -111,7 +111,8 @@ def late_rows(plan: LeasePlan, late_seconds: float) -> list[LeaseRow]:
             mark=mark,
             error=LeaseLateError(
                 "a lease came to its worker too late and did nothing",
-                hint="Spark had no free worker for it, or its JVM was frozen; it is tried again",
+                hint="Spark had no free slot for it (executors were lost, or there are fewer slots than "
+                "`engine.lanes`), or its JVM was frozen; it is tried again",
                 seconds_late=round(late_seconds, 1),
             ),
         )

@@ -14,9 +14,10 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +25,9 @@ from mirrorlake.freed_memory import forget_library_pages
 
 PRELOAD_VARIABLE = "MIRRORLAKE_WORKER_PRELOAD"
 """Comma-separated ``module`` or ``module:function``; functions are called without arguments."""
+
+WorkerMain = Callable[[BufferedReader, BufferedWriter], None]
+"""What PySpark calls in a worker for each task, with what comes from the JVM and what goes there."""
 
 _ALWAYS = ("numpy", "pyarrow", "pyspark.worker", "mirrorlake.pipeline.lease_job")
 
@@ -83,6 +87,21 @@ def _stdout_to_stderr() -> Iterator[None]:
         os.close(kept)
 
 
+def ending_quietly(worker: WorkerMain) -> WorkerMain:
+    """Returns what a worker does for each task, which ends it without a word where the JVM has let it go.
+
+    Spark closes the sockets of workers that have had nothing to do for a minute, such as those of lanes at rest.
+    PySpark takes that for an error, cannot send it to anybody, and writes the traceback of that to stderr.
+    """
+
+    def run(infile: BufferedReader, outfile: BufferedWriter) -> None:
+        if not infile.peek(1):
+            raise SystemExit(1)  # with 0 PySpark would wait for the next task
+        worker(infile, outfile)
+
+    return run
+
+
 def main() -> None:
     """Preloads, then becomes PySpark's daemon."""
     # systemd and others send SIGTERM to every process of a service. A worker's end in the middle of a lease
@@ -96,6 +115,9 @@ def main() -> None:
     with _stdout_to_stderr():
         configured = os.environ.get(PRELOAD_VARIABLE, "")
         preload([*_ALWAYS, *(entry for entry in configured.split(",") if entry)])
+    from pyspark import worker
+
+    worker.main = ending_quietly(worker.main)
     gc.collect()
     gc.freeze()
     forget_library_pages()

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.errors import JavaUnusableError, StartStoppedError
-from mirrorlake.pipeline.cluster.submission import GATEWAY_VARIABLES
 from mirrorlake.pipeline.processes import descendants, kill
 
 OutputLine = Callable[[str], None]
@@ -64,17 +63,14 @@ class Jvm:
         """Returns PySpark's gateway object, connected to this JVM."""
         from pyspark.java_gateway import launch_gateway
 
-        # PySpark's way of being told of a gateway that runs already. Where `spark-submit` has started this process they
-        # tell of that one's, before and after.
-        address = dict(zip(GATEWAY_VARIABLES, (str(self.port), self.secret), strict=True))
-        before = {name: os.environ[name] for name in address if name in os.environ}
+        # The two variables are PySpark's way of being told of a gateway that runs already.
+        address = {"PYSPARK_GATEWAY_PORT": str(self.port), "PYSPARK_GATEWAY_SECRET": self.secret}
         os.environ.update(address)
         try:
             return launch_gateway()
         finally:
             for name in address:
                 del os.environ[name]
-            os.environ.update(before)
 
     def stop(self, timeout_seconds: float) -> None:
         """Ends the JVM by closing its standard input; kills it after ``timeout_seconds``. Idempotent."""

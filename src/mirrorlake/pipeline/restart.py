@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from mirrorlake.pipeline.cluster.submission import submitted_environ
 from mirrorlake.pipeline.engine import Engine
 from mirrorlake.pipeline.processes import collect_ended_children
 
@@ -73,7 +74,8 @@ def restart_process(
         os._exit(1)
     _say(f"{why}: starting again")
     # The interpreter's own options (-m, -X …) are only in orig_argv; its first item may be a bare name.
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, TIMES_VARIABLE: times})
+    environ = {**os.environ, **submitted_environ(), TIMES_VARIABLE: times}
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
 
 
 def _times(value: str) -> list[float]:

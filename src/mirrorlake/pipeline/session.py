@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from mirrorlake.errors import ExecutorUncheckedError, OutcomeUnknownError
+from mirrorlake.pipeline.cluster.master import MasterWatch
 from mirrorlake.pipeline.cluster.task_attempts import attempts_of_tag
 from mirrorlake.pipeline.cluster.watch import ExecutorWatch
 from mirrorlake.pipeline.jvm import Jvm
@@ -78,6 +79,7 @@ class EngineSession:
         folder: RunFolder,
         lease_files: LeaseFiles,
         executors: ExecutorWatch | None = None,
+        master: MasterWatch | None = None,
         *,
         slots: int,
     ) -> None:
@@ -89,8 +91,10 @@ class EngineSession:
         self._slots = slots
         self._overdue = OverdueJobs(self._give_up)
         self._overdue.__enter__()
-        if executors is not None:
-            executors.__enter__()
+        self._master = master
+        for watch in (executors, master):
+            if watch is not None:
+                watch.__enter__()
 
     @property
     def spark(self) -> Any:
@@ -255,9 +259,11 @@ class EngineSession:
 
     def _end_watch(self) -> None:
         self._overdue.__exit__()
-        watch, self.executors = self.executors, None
-        if watch is not None:
-            watch.__exit__()
+        watches = (self._master, self.executors)
+        self._master = self.executors = None
+        for watch in watches:
+            if watch is not None:
+                watch.__exit__()
 
     def __enter__(self) -> "EngineSession":
         return self

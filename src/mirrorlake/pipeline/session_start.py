@@ -9,6 +9,7 @@ from mirrorlake.errors import JavaUnusableError, MirrorlakeError, StartStoppedEr
 from mirrorlake.java import find_java
 from mirrorlake.pipeline.cluster.executors import ExecutorUnusableError
 from mirrorlake.pipeline.cluster.looks import say_ready
+from mirrorlake.pipeline.cluster.master import MasterWatch, is_standalone, standing_at
 from mirrorlake.pipeline.cluster.start import fit_executors
 from mirrorlake.pipeline.cluster.watch import ExecutorWatch
 from mirrorlake.pipeline.jvm import Jvm, start_jvm
@@ -69,7 +70,16 @@ def build_session(settings: SessionSettings, *, more_jvm_flags: tuple[str, ...] 
         folder.close()
         raise
     lease_files = LeaseFiles(folder.path if settings.is_local else None)
-    return EngineSession(jobs, jvm, folder, lease_files, watch, slots=settings.slots)
+    master = _watch_master(jobs, jvm, watch, settings) if watch is not None else None
+    return EngineSession(jobs, jvm, folder, lease_files, watch, master, slots=settings.slots)
+
+
+def _watch_master(jobs: Jobs, jvm: Jvm, executors: ExecutorWatch, settings: SessionSettings) -> MasterWatch | None:
+    """Returns who ends the session, as if its JVM had died, where a standalone master has forgotten it."""
+    master = settings.master
+    if master is None or not is_standalone(master):
+        return None
+    return MasterWatch(lambda: executors.has_any, lambda: standing_at(jobs, master), jvm.kill)
 
 
 def _connect(jvm: Jvm, conf: Mapping[str, str], settings: SessionSettings, give_up_at: float) -> Jobs:

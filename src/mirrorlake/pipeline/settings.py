@@ -11,7 +11,6 @@ from mirrorlake import class_archive
 from mirrorlake.config.spark.settings import is_local
 from mirrorlake.pipeline.cluster.conf import cluster_conf, python_of
 from mirrorlake.pipeline.cluster.needs import Needs
-from mirrorlake.pipeline.cluster.submission import GATEWAY_VARIABLES
 from mirrorlake.pipeline.daemon import PRELOAD_VARIABLE
 from mirrorlake.secret import Secret
 
@@ -187,8 +186,7 @@ def spark_conf(settings: SessionSettings, folder: Path, flags: tuple[str, ...]) 
 
 def jvm_environment(settings: SessionSettings, folder: Path) -> dict[str, str]:
     """Returns the environment of the JVM, and so of the Python workers."""
-    # Workers have no business at the gateway of a `spark-submit` that started this process.
-    environ = {name: value for name, value in os.environ.items() if name not in GATEWAY_VARIABLES}
+    environ = dict(os.environ)
     # Spark's launcher is a JVM of its own that lives a quarter of a second.
     environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData")
     environ["PYSPARK_PYTHON"] = worker_python(settings)

@@ -14,7 +14,14 @@ from pyspark.find_spark_home import _find_spark_home
 
 import mirrorlake.cli.submit
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
-from support.copies import archive_position, assert_equal_in_archive, assert_equal_in_kafka, create_topic, wait_until
+from support.copies import (
+    archive_position,
+    assert_equal_in_archive,
+    assert_equal_in_kafka,
+    create_topic,
+    log_end,
+    wait_until,
+)
 from support.packed_environment import packed_environment
 from support.records import simple_records
 from support.service_process import ServiceProcess
@@ -121,6 +128,7 @@ def test_master_and_settings_of_spark_submit_are_those_of_the_session(
 
 
 def test_executors_take_all_they_need_from_a_packed_environment(submitted: Submitted, cluster: SparkCluster) -> None:
+    submitted.write(**{"start-timeout": "10m"})  # Spark brings 270 MB
     archive, packed = packed_environment(submitted.folder), "./environment/bin/python -m mirrorlake.pipeline.daemon"
     options = [
         *of_cluster(cluster, submitted.folder),
@@ -129,8 +137,14 @@ def test_executors_take_all_they_need_from_a_packed_environment(submitted: Submi
         *("--conf", "spark.pyspark.python=./environment/bin/python"),
     ]
     with submitted.submit(options, "run", "--once") as once:
-        wait_until(lambda: packed in commands() or not once.is_running, "a worker of that environment", log=once.said)
+        wait_until(
+            lambda: packed in commands() or not once.is_running,
+            "a worker of that environment",
+            log=once.said,
+            patience_seconds=600.0,
+        )
         assert packed in commands(), once.said()
+        once.await_words("executors ready")
         assert once.exit_code() == 0, once.said()
         once.assert_nothing_left()
 
@@ -165,6 +179,21 @@ def test_the_program_ends_in_order_where_spark_submit_is_killed(submitted: Submi
         service.kill()
         service.assert_nothing_left()
     submitted.assert_equal()
+
+
+def test_spark_starts_again_below_spark_submit_when_its_jvm_has_died(submitted: Submitted) -> None:
+    with submitted.submit([], "run") as service:
+        service.await_words("caught up")
+        (jvm,) = [each for each in psutil.Process(service.pid).children(recursive=True) if each.name() == "java"]
+        jvm.kill()
+        service.await_words("starting again")
+        append(submitted.source, submitted.topic, 0, simple_records(100, start=RECORDS))
+        wait_until(
+            lambda: log_end(submitted.destination, submitted.topic) == RECORDS + 100, "the rest", log=service.said
+        )
+        service.signal(signal.SIGTERM)
+        assert service.exit_code() == 143, service.said()
+        service.assert_nothing_left()
 
 
 def test_what_the_engine_decides_is_refused_of_spark_submit_too(submitted: Submitted) -> None:

@@ -2,28 +2,25 @@
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from mirrorlake.errors import ConfigurationError
-from mirrorlake.pipeline.cluster.submission import ask_to_stop, check_version, is_submitted
-from mirrorlake.pipeline.settings import SessionSettings, jvm_environment
-
-GATEWAY = {"PYSPARK_GATEWAY_PORT": "39153", "PYSPARK_GATEWAY_SECRET": "7ba5"}
-
-
-def test_spark_submit_has_started_a_process_that_knows_port_and_secret_of_its_gateway() -> None:
-    assert is_submitted(GATEWAY)
-    assert not is_submitted({})
-    assert not is_submitted({"PYSPARK_GATEWAY_PORT": "39153"})
+from mirrorlake.pipeline.cluster.submission import (
+    ask_to_stop,
+    begin_submission,
+    check_version,
+    submitted_settings,
+)
 
 
-def test_workers_are_not_told_of_that_gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, value in GATEWAY.items():
-        monkeypatch.setenv(name, value)
-    environ = jvm_environment(SessionSettings(lanes=1), tmp_path)
-    assert not set(GATEWAY) & set(environ)
+def test_a_process_that_was_not_begun_by_spark_submit_has_no_settings_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+        monkeypatch.delenv(name, raising=False)
+    assert begin_submission() is None
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "39153")  # of a program of spark-submit that calls the command
+    monkeypatch.setenv("PYSPARK_GATEWAY_SECRET", "7ba5")
+    assert submitted_settings() is None
 
 
 def test_a_spark_submit_of_another_version_is_refused_with_both() -> None:

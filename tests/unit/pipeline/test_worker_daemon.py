@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.pipeline.daemon import leave_out_archives, preload
+from mirrorlake.pipeline.daemon import WorkerMain, ending_quietly, leave_out_archives, preload
 
 
 def install(folder: Path, *packages: str) -> str:
@@ -59,3 +59,23 @@ def test_pyarrow_goes_without_pandas_in_a_worker() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == ["2", "False"]
+
+
+def read_by(worker: WorkerMain, content: bytes, folder: Path) -> None:
+    (folder / "in").write_bytes(content)
+    with (folder / "in").open("rb") as infile, (folder / "out").open("wb") as outfile:
+        worker(infile, outfile)
+
+
+def test_a_worker_that_the_jvm_has_let_go_ends_without_a_word(tmp_path: Path) -> None:
+    read: list[bytes] = []
+    with pytest.raises(SystemExit) as ended:
+        read_by(ending_quietly(lambda infile, _: read.append(infile.read())), b"", tmp_path)
+    assert ended.value.code == 1
+    assert read == []
+
+
+def test_a_worker_reads_the_whole_of_a_task_that_comes(tmp_path: Path) -> None:
+    read: list[bytes] = []
+    read_by(ending_quietly(lambda infile, _: read.append(infile.read())), b"a task", tmp_path)
+    assert read == [b"a task"]

@@ -11,19 +11,13 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from functools import cache
 from importlib.metadata import version
 from typing import Any
 
 from mirrorlake.errors import ConfigurationError
 
-GATEWAY_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-"""How `spark-submit` tells the program where its gateway is, and what to say there."""
-
-
-def is_submitted(environ: Mapping[str, str] = os.environ) -> bool:
-    """Returns whether `spark-submit` has started this process, as its environment says."""
-    return all(name in environ for name in GATEWAY_VARIABLES)
+# How `spark-submit` tells a program where its gateway is, and what to say there.
+_GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
 def check_version(submitted: str, installed: str) -> None:
@@ -45,14 +39,20 @@ def check_version(submitted: str, installed: str) -> None:
 
 
 class Submission:
-    """What `spark-submit` was told, and how it ends. Made by `submission`.
+    """What `spark-submit` was told, and how it ends. Made by `begin_submission`.
 
     Args:
         gateway: PySpark's gateway to its JVM.
+
+    Attributes:
+        spark_version: that it is of.
+        settings: all settings of Spark that it has.
+        environ: the variables by which it told of itself.
     """
 
     def __init__(self, gateway: Any) -> None:
         self._jvm = gateway.jvm
+        self.environ: dict[str, str] = {}
         self.spark_version = str(self._jvm.org.apache.spark.package.SPARK_VERSION())
         self.settings = {str(each._1()): str(each._2()) for each in self._jvm.org.apache.spark.SparkConf().getAll()}
 
@@ -104,17 +104,37 @@ def _drop_output() -> None:
         os.close(nowhere)
 
 
-@cache
-def submission() -> Submission | None:
-    """Returns the `spark-submit` that has started this process, asked once; None where none has.
+_begun: Submission | None = None
+
+
+def begin_submission() -> Submission | None:
+    """Returns the `spark-submit` that has started this process; None where none has.
+
+    From then on `submitted_settings` knows it, and nothing that this process starts is told of its gateway.
 
     Raises:
         ConfigurationError: it is of another version of Spark.
     """
-    if not is_submitted():
+    global _begun
+    if not all(name in os.environ for name in _GATEWAY):
         return None
     from pyspark.java_gateway import launch_gateway
 
     found = Submission(launch_gateway())
     check_version(found.spark_version, version("pyspark"))
+    found.environ.update((name, os.environ.pop(name)) for name in _GATEWAY)
+    _begun = found
     return found
+
+
+def submitted_environ() -> Mapping[str, str]:
+    """Returns the variables that tell of the `spark-submit` this process was begun with, for its next start."""
+    return _begun.environ if _begun is not None else {}
+
+
+def submitted_settings() -> Mapping[str, str] | None:
+    """Returns the settings of the `spark-submit` that this process was begun with; None where it was begun without.
+
+    Its variables in the environment say less: whoever calls the command in a program of `spark-submit` has them too.
+    """
+    return _begun.settings if _begun is not None else None

@@ -123,6 +123,11 @@ class ExecutorWatch(RepeatedInThread):
             time.sleep(_POLL_SECONDS)
 
     @property
+    def has_any(self) -> bool:
+        """Whether any executor is registered, fit or not."""
+        return bool(self._known)
+
+    @property
     def checked(self) -> Collection[str]:
         """Ids of the executors that were looked at and are fit."""
         return tuple(self.clock_offsets)
