@@ -13,6 +13,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.service.lifecycle.endings import EXIT_DONE, EXIT_PARKED
 from support import obeying_permissions
 from support.command import WITHOUT_SPARK
+from support.command import without_spark as mirrorlake
 from support.copies import archive_position, assert_equal_in_archive, wait_until
 from support.mirrors import write_config
 from support.places import small_disk
@@ -85,7 +86,16 @@ def test_a_disk_that_becomes_read_only_stops_the_partition_and_a_restart_goes_on
         assert "Read-only file system (EROFS)" in service.said()
         assert "reason=store-unusable" in service.said()
         assert "mount it writable" in service.said()
+        config = str(tmp_path / "mirror.yaml")
+        refused = mirrorlake("plan", "-c", config, "--format", "json")
+        looked_at = mirrorlake("status", "-c", config, "--format", "json")
         remount(disk, "rw")
+        assert refused.code == 1
+        row = refused.row(topic_name)
+        assert (row["action"], row["reason"]) == ("refused", "store-unusable")
+        assert row["error"].endswith("lake/" + topic_name + "/0: Read-only file system (EROFS) (mount it writable)")
+        assert looked_at.row(topic_name)["state"] == "behind"
+        assert mirrorlake("plan", "-c", config, "--format", "json").row(topic_name)["action"] == "copy"
         end(service, code=EXIT_PARKED)
     with archiving(source_kafka, topic_name, tmp_path, lake) as service:
         wait_until(lambda: archive_position(lake, topic_name) == 60, "the rest", log=service.said)

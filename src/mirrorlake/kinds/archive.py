@@ -7,7 +7,7 @@ from typing import ClassVar
 from mirrorlake.archive.chain import floor_of
 from mirrorlake.archive.folder import check_folder_content
 from mirrorlake.archive.formats.registry import extension_of
-from mirrorlake.archive.names import FLOOR_PREFIX
+from mirrorlake.archive.names import FLOOR_PREFIX, partition_prefix
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.reading import check_covered
 from mirrorlake.config.destinations.archive import ArchiveDestination, ArchiveFormat, Compaction
@@ -29,6 +29,8 @@ from mirrorlake.kinds.spans import span_text
 from mirrorlake.kinds.standing import Position, Sample, Standing
 from mirrorlake.mirror.due import FlushRule
 from mirrorlake.mirror.flush_clock import FlushClock
+from mirrorlake.stores.os_errors import why_not_writable
+from mirrorlake.stores.settings import FilesystemSettings
 from mirrorlake.together import all_of
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
@@ -131,6 +133,13 @@ class ArchiveKind(Kind):
 
         errors = await errors_of({n: row for n, row in rows.items() if row.position}, look, at_once=at_once)
         return {number: Look(error=error) for number, error in errors.items()}
+
+    def why_not_writable(self, target: Target) -> MirrorlakeError | None:
+        """Returns what a filesystem says of the partition's folder, or of the one above it that is there."""
+        settings = target.archive.store.settings
+        if not isinstance(settings, FilesystemSettings):
+            return None  # a bucket tells who writes
+        return why_not_writable(settings.root / partition_prefix(target.destination_topic, target.source.partition))
 
     def copy_side(self, row: Standing) -> CopySide:
         """Returns the partition's folder."""

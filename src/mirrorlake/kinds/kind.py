@@ -118,6 +118,11 @@ class Kind(ABC):
         del rows, clients, at_once
         return {}
 
+    def why_not_writable(self, target: Target) -> MirrorlakeError | None:
+        """Returns why this user cannot write there, as far as that shows without writing; may wait for a disk."""
+        del target
+        return None
+
     def needed_rights(self, row: Standing) -> Mapping[str, tuple[str, ...]]:
         """Returns the operations needed on topics of the destination cluster, by topic; none where it is no cluster."""
         del row

@@ -66,6 +66,18 @@ def file_in_the_way(folder: Path) -> StoreUnusableError | None:
     return None
 
 
+def why_not_writable(folder: Path) -> MirrorlakeError | None:
+    """Returns why nothing can be made in a folder, or in the one above it that is there; None where nothing says so.
+
+    Asks the system and writes nothing, so it knows what mounts and rights say, and not what a quota or a disk will do.
+    """
+    there = next((path for path in (folder, *folder.parents) if path.exists()), None)
+    if there is None or os.access(there, os.W_OK | os.X_OK):
+        return None
+    is_read_only = os.statvfs(there).f_flag & os.ST_RDONLY
+    return store_error(OSError(errno.EROFS if is_read_only else errno.EACCES, ""), there)
+
+
 @contextmanager
 def os_errors_as_ours(path: Path) -> Iterator[None]:
     """Turns every ``OSError`` raised inside into an error of ours that names ``path``."""

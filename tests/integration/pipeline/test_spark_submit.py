@@ -112,6 +112,19 @@ def commands() -> list[str]:
     return [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
 
 
+def wait_for_command(begin: str, process: ServiceProcess) -> bool:
+    """Whether a command that begins so runs at some time while a process does."""
+    seen = False
+
+    def is_seen() -> bool:
+        nonlocal seen
+        seen = any(each.startswith(begin) for each in commands())
+        return seen or not process.is_running
+
+    wait_until(is_seen, f"{begin!r} to run", log=process.said, patience_seconds=600.0)
+    return seen
+
+
 def test_master_and_settings_of_spark_submit_are_those_of_the_session(
     submitted: Submitted, cluster: SparkCluster
 ) -> None:
@@ -137,18 +150,13 @@ def test_executors_take_all_they_need_from_a_packed_environment(submitted: Submi
         *("--conf", "spark.pyspark.python=./environment/bin/python"),
     ]
     with submitted.submit(options, "run", "--once") as once:
-        wait_until(
-            lambda: packed in commands() or not once.is_running,
-            "a worker of that environment",
-            log=once.said,
-            patience_seconds=600.0,
-        )
-        assert packed in commands(), once.said()
+        seen = wait_for_command(packed, once)
         once.await_words("executors ready")
         assert once.exit_code() == 0, once.said()
         once.assert_nothing_left()
 
     submitted.assert_equal()
+    assert seen, once.said()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.stores.filesystem import FilesystemStore
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError
-from mirrorlake.stores.os_errors import store_error
+from mirrorlake.stores.os_errors import store_error, why_not_writable
 from mirrorlake.stores.staging import STAGED_MARK, staged_name
 
 FAR_FUTURE_SECONDS = 4_000_000_000.0
@@ -581,3 +581,23 @@ def test_a_link_to_a_folder_above_is_no_folder_below(tmp_path: Path) -> None:
     store = FilesystemStore(tmp_path)
     assert list(store.folders("")) == ["other", "team"]
     assert list(store.folders("team")) == list(store.folders("other")) == ["orders"]
+
+
+def test_a_folder_that_is_still_to_be_made_is_as_writable_as_the_one_above_it(tmp_path: Path) -> None:
+    assert why_not_writable(tmp_path / "orders" / "0") is None
+
+
+def test_what_the_system_says_of_writing_is_said_of_the_folder_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path] = []
+
+    def refuse(path: Path, mode: int) -> bool:
+        asked.append(path)
+        return not mode & os.W_OK
+
+    monkeypatch.setattr(os, "access", refuse)
+    error = why_not_writable(tmp_path / "orders" / "0")
+    assert error is not None
+    assert error.message == f"{tmp_path}: Permission denied (EACCES)"
+    assert asked == [tmp_path]

@@ -23,7 +23,12 @@ async def missing_rights(rows: Sequence[StatusRow], clients: WorkerCache) -> lis
     Rows with an error have one already, and get none here.
     """
     unread, rights = await both(_unreadable_sources(rows, clients), _rights(rows, clients))
-    return [None if row.error is not None else unread.get(_source_topic(row)) or _missing(row, rights) for row in rows]
+    return [
+        None
+        if row.error is not None
+        else unread.get(_source_topic(row)) or _missing(row, rights) or await asyncio.to_thread(_unwritable, row)
+        for row in rows
+    ]
 
 
 # --- sources ----------------------------------------------------------------------------------------------
@@ -94,6 +99,10 @@ def _missing(row: StatusRow, rights: Mapping[str, Rights | MirrorlakeError]) -> 
         if lacking:
             return denied(cluster, topic, lacking[0])
     return None
+
+
+def _unwritable(row: StatusRow) -> MirrorlakeError | None:
+    return kind_of(row.target.destination).why_not_writable(row.target)
 
 
 def denied(cluster: str, topic: str, operation: str) -> PermissionDeniedError:
