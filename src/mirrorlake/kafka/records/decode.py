@@ -115,7 +115,8 @@ def record_error(header: BatchHeader, status: int, record: int) -> Exception:
         case kernels.BAD_RECORD:
             return corrupt(header.base_offset, f"a length in its record {record} leads beyond the record")
         case kernels.BAD_OFFSET:
-            return corrupt(header.base_offset, f"the offset of its record {record} is not between its neighbours'")
+            what = f"the offset of its record {record} is no higher than the one before it, or beyond the batch"
+            return corrupt(header.base_offset, what)
         case kernels.BYTES_LEFT:
             return corrupt(header.base_offset, f"bytes are left after its {header.record_count} records")
         case kernels.TOO_MANY_HEADERS:
