@@ -67,9 +67,8 @@ class Kind(ABC):
         return None
 
     def flush_clock(self, target: Target) -> FlushClock:
-        """Returns what keeps the times of `flush_rule`."""
-        del target
-        return FlushClock()
+        """Returns what keeps the times of `flush_rule`, and what the source keeps."""
+        return FlushClock(retention=target.source_retention)
 
     def segment_bytes_max(self, destination: Destination) -> int | None:
         """Returns the most bytes of a segment that shares its reads with other destinations; None where none does."""
