@@ -152,9 +152,8 @@ class Events:
             **_facts(state),
             position=done.position,
             delete_retention="" if kept is None else format_duration(kept),
-            hint="`verify` says whether the copy holds records that the source has compacted away; to be rid of them "
-            "delete the destination topic while the service is stopped, and `run` copies it afresh; raise the "
-            "source's delete.retention.ms above twice the longest outage",
+            hint="`verify` names a record that stayed in the copy, and what to do about it; it does not happen where "
+            "delete.retention.ms of the source is more than twice the longest outage",
         )
 
     def source_lost_its_end(self, state: PartitionState, log_end: int) -> None:
