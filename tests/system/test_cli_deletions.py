@@ -107,7 +107,7 @@ def test_the_plan_says_that_a_copy_that_is_behind_may_be_too_late(away: Away) ->
         warnings = away.plan.row(mirror)["warnings"]
         (late,) = [each for each in warnings if "may forget tombstones" in each]
         assert late.startswith(f"west/{topic}: the source is compacted and may forget tombstones after 1 s ")
-        assert late.endswith("what was deleted since then may stay in the copy")
+        assert late.endswith("a key that was deleted since then may stay in the copy")
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def missed_deletions(target: Target, *, held_until_ms: int | None, now_ms: int) 
     return [
         f"{target.kafka.cluster.name}/{target.destination_topic}: the source is compacted and may forget tombstones "
         f"after {span_text(int(kept_seconds * 1000))} (delete.retention.ms), and the copy's newest record is of "
-        f"{day_text(held_until_ms)}: what was deleted since then may stay in the copy"
+        f"{day_text(held_until_ms)}: a key that was deleted since then may stay in the copy"
     ]
 
 

@@ -17,7 +17,7 @@ def test_a_copy_that_is_as_old_as_half_of_what_tombstones_are_kept_is_warned_of(
     assert missed_deletions(target, held_until_ms=NOW_MS - DAY_MS + 1, now_ms=NOW_MS) == []
     assert missed_deletions(target, held_until_ms=NOW_MS - DAY_MS, now_ms=NOW_MS) == [
         "west/users: the source is compacted and may forget tombstones after 2 d (delete.retention.ms), and the copy's "
-        "newest record is of 2024-10-03: what was deleted since then may stay in the copy"
+        "newest record is of 2024-10-03: a key that was deleted since then may stay in the copy"
     ]
 
 
