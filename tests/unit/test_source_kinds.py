@@ -39,7 +39,7 @@ def test_the_appendix_has_the_rows_of_the_table_and_what_has_no_test_says_so_the
 
 @pytest.mark.parametrize("cell", sorted({cell for cell in CELLS if cell not in WITHOUT_TEST}))
 def test_every_test_named_for_a_kind_of_source_exists(cell: str) -> None:
-    named = re.findall(r"`((?:unit|integration|fault)/[^`]+)::([^`]+)`", cell)
+    named = re.findall(r"`((?:unit|integration|fault|system)/[^`]+)::([^`]+)`", cell)
     assert named
     for path, test in named:
         assert test in function_decorators(TESTS / path), test

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorlake.cli.output import Row, error_console, print_json, print_table
+from mirrorlake.cli.output import Row, error_console, print_json, print_table, print_warning
 from mirrorlake.cli.start import ask, load, start_logs
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ def verify(path: Path, *, level: str, as_json: bool, engine: "EngineBuilder | No
         print_json(found)
     else:
         print_table(found, columns_of(found))
+        for row in found:
+            if row.get("cause"):
+                print_warning(f"{row['name']} {row['topic']}-{row['partition']} → {row['destination']}: {row['cause']}")
     return 0 if all(row["result"] == "equal" for row in found) else 1
 
 

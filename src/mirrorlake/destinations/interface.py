@@ -112,12 +112,18 @@ class ProducerHandOff:
     leader_epochs: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
+NOTHING_HELD = -1
+"""Stands for the time of the newest record of a copy that holds none."""
+
+
 @dataclass(slots=True)
 class Progress:
     """What one sink did in one lease: counters only ever grow, ``position`` is what is safe at the destination.
 
     ``dead_letters`` counts those that are safe by ``side:reason``. ``size_limit`` is what a batch that was refused for
-    its size has told, None where none was.
+    its size has told, None where none was. ``held_until_ms`` is the time (Unix milliseconds) of the newest record that
+    a look at the tails found below the position, ``NOTHING_HELD`` where the copy holds nothing yet, None where nobody
+    looked or no record says.
     """
 
     start_offset: int = 0
@@ -135,6 +141,7 @@ class Progress:
     claims: int = 0
     hand_off: ProducerHandOff | None = None
     size_limit: SizeLimit | None = None
+    held_until_ms: int | None = None
 
     def add_gap(self, gap: Gap) -> None:
         """Counts the offsets of ``gap`` under its kind."""

@@ -69,6 +69,11 @@ class Written:
         return not self.is_transactional and (own is None or (self.producer_id >= 0 and self.producer_id in own))
 
 
+def newest_ms(*parts: RecordColumns) -> int | None:
+    """Returns the newest time of records, in Unix milliseconds; None where there are none, or none says it. Pure."""
+    return max((int(each.timestamps.max()) for each in parts if len(each) and each.timestamps.max() >= 0), default=None)
+
+
 async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, whose: str) -> Tail:
     """Reads a range as a consumer of committed records sees it, as far as the log holds it.
 

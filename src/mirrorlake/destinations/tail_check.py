@@ -18,10 +18,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from mirrorlake.destinations.interface import NOTHING_HELD
 from mirrorlake.destinations.record_clock import times_replaced
 from mirrorlake.destinations.source_bounds import destination_ahead
 from mirrorlake.destinations.source_log import SourceLog
-from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail, read_tail
+from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail, newest_ms, read_tail
 from mirrorlake.destinations.transform import AS_IT_IS, Times, Transform
 from mirrorlake.errors import DestinationForeignError, MirrorlakeError, MisalignedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
@@ -123,7 +124,7 @@ class TailCheck:
         self._transform = transform
         self._lettered = lettered
 
-    async def check(self, position: int, own: frozenset[int] | None) -> None:
+    async def check(self, position: int, own: frozenset[int] | None) -> int | None:
         """Compares the last records below ``position`` on both sides; returns where they are equal. Reads only.
 
         Where either side has deleted all of them there is nothing to compare, and that is no refusal: retention at
@@ -134,6 +135,10 @@ class TailCheck:
             position: the destination's log end, or where a transaction of ours begins there.
             own: every producer id that is ours, None where that is not known.
 
+        Returns:
+            The time of the newest record there as it was at the source, in Unix milliseconds; ``NOTHING_HELD`` where
+            the copy has none, None where that is not known.
+
         Raises:
             DestinationForeignError: they differ, or somebody else wrote past the source's end; the text names the first
                 such offset.
@@ -143,7 +148,8 @@ class TailCheck:
             MirrorlakeError: a side could not be read.
         """
         if position == 0:
-            return
+            return NOTHING_HELD
+        keeps_times = self._transform.times is Times.SOURCE
         end = await self._source_log.written_end()
         if end is not None and end < position:
             raise await self._past_the_end(position, end, own)
@@ -153,14 +159,14 @@ class TailCheck:
         )
         start = max(position - TAIL_OFFSETS, destination_start)
         if start >= position:
-            return
+            return NOTHING_HELD
         held_offsets = OffsetRange(start_offset=start, end_offset=position)
         if source_start >= position:
             # Nothing to compare with. But who wrote it says something too.
             held = await read_tail(self._destination_client, self._destination, held_offsets, whose="destination")
             if strange := next((each for each in held.written if not each.may_be_ours(own)), None):
                 raise self._of_nobody(position, strange.offset, source_start)
-            return
+            return newest_ms(held.records) if keeps_times else None
         offsets = OffsetRange(start_offset=max(start, source_start), end_offset=position)
         expected, held = await both(
             self._source_log.read_tail(offsets),
@@ -177,13 +183,13 @@ class TailCheck:
         difference = compare()
         if difference is not None and self._lettered is not None:
             difference = compare(lettered=frozenset((await self._lettered()).tolist()))
-        keeps_times = self._transform.times is Times.SOURCE
         if difference is not None and keeps_times and has_only_other_time(expected, held, difference):
             raise times_replaced(self._destination, difference, is_seen=True)
         if difference is not None and held.is_marker(difference):
             raise self._misaligned(position, difference)
         if difference is not None:
             raise self._foreign(position, difference)
+        return newest_ms(expected.records, *([held.records] if keeps_times else []))
 
     async def _past_the_end(self, position: int, source_end: int, own: frozenset[int] | None) -> MirrorlakeError:
         """Returns what is known of records past the source's end: who wrote them says more than that they are there."""

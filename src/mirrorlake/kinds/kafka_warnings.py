@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mirrorlake.archive.snapshots.tombstones import SnapshotRule, may_miss_tombstones
 from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.kinds.spans import day_text, span_text
 from mirrorlake.kinds.standing import Sample
@@ -56,6 +57,27 @@ def warnings_of(target: Target, sample: Sample, *, now_ms: int) -> list[str]:
             *_compression(target.source_configs, target.destination_configs),
             *_times(target.source_configs, target.destination_configs, sample, now_ms),
         )
+    ]
+
+
+def missed_deletions(target: Target, *, held_until_ms: int | None, now_ms: int) -> list[str]:
+    """Returns that a copy which would go on may have missed tombstones of its source, as `run` says where it has.
+
+    Args:
+        target: with the settings of the source topic.
+        held_until_ms: the source's time of the newest record of the copy; nothing is said where that is not known.
+        now_ms: the wall clock, in Unix milliseconds.
+    """
+    kept_seconds = target.source_retention.tombstones_seconds
+    if held_until_ms is None or held_until_ms < 0 or kept_seconds is None:
+        return []
+    rule = SnapshotRule(tombstones_kept_seconds=kept_seconds)
+    if not may_miss_tombstones(rule, complete_since_ms=held_until_ms, now_ms=now_ms):
+        return []
+    return [
+        f"{target.kafka.cluster.name}/{target.destination_topic}: the source is compacted and may forget tombstones "
+        f"after {span_text(int(kept_seconds * 1000))} (delete.retention.ms), and the copy's newest record is of "
+        f"{day_text(held_until_ms)}: a key that was deleted since then may stay in the copy"
     ]
 
 

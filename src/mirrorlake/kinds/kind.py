@@ -26,10 +26,12 @@ class Look:
     """What a look at a destination partition has found.
 
     ``is_new`` is True where it holds nothing of a copy yet: it is empty, or being filled up to the source's log start.
-    ``error`` is why a lease would append nothing, None where it would.
+    ``error`` is why a lease would append nothing, None where it would. ``held_until_ms`` is the source's time of the
+    newest record it was seen to hold, None where that is not known.
     """
 
     is_new: bool = False
+    held_until_ms: int | None = None
     error: MirrorlakeError | None = None
 
 
@@ -67,9 +69,8 @@ class Kind(ABC):
         return None
 
     def flush_clock(self, target: Target) -> FlushClock:
-        """Returns what keeps the times of `flush_rule`."""
-        del target
-        return FlushClock()
+        """Returns what keeps the times of `flush_rule`, and what the source keeps."""
+        return FlushClock(retention=target.source_retention)
 
     def segment_bytes_max(self, destination: Destination) -> int | None:
         """Returns the most bytes of a segment that shares its reads with other destinations; None where none does."""

@@ -97,6 +97,7 @@ class MapKind(Kind):
 
     async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
         """Compares the newest records of each copy that has some with the source's, and its route with that of now."""
+        held: dict[int, int | None] = {}  # by row
 
         async def look(row: Standing) -> None:
             target = row.target
@@ -109,15 +110,18 @@ class MapKind(Kind):
                 clients.client(target.destination_cluster),
                 source_is_compacted=target.source_is_compacted,
                 transform=Transform(
-                    schema_ids=schema_ids(target), projects=target.projects, provenance=provenance_of(target)
+                    times=self.work(target, writer="").settings.transform.times,
+                    schema_ids=schema_ids(target),
+                    projects=target.projects,
+                    provenance=provenance_of(target),
                 ),
             )
             key = ProgressKey(destination_topic=target.destination_topic, source=target.source)
-            await check.check(key, row.mapped.progress)
+            held[id(row)] = await check.check(key, row.mapped.progress)
 
         begun = {n: row for n, row in rows.items() if row.mapped is not None and row.mapped.progress is not None}
         errors = await errors_of(begun, look, at_once=at_once)
-        return {number: Look(error=error) for number, error in errors.items()}
+        return {n: Look(error=errors.get(n), held_until_ms=held.get(id(row))) for n, row in begun.items()}
 
     def needed_rights(self, row: Standing) -> Mapping[str, tuple[str, ...]]:
         """Returns writing to the topic, to the progress, to the offset maps, and to the topic for dead letters."""

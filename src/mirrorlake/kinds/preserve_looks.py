@@ -61,7 +61,7 @@ async def _look_at_cluster(works: Works, clients: WorkerCache, limit: asyncio.Se
             return Look(is_new=False)
         async with limit:
             try:
-                is_new = await look(
+                looked = await look(
                     settings,
                     Seen(
                         shard=described.get(settings.transactional_id),
@@ -75,7 +75,7 @@ async def _look_at_cluster(works: Works, clients: WorkerCache, limit: asyncio.Se
                 )
             except MirrorlakeError as error:
                 return Look(error=error)
-        return Look(is_new=is_new)
+        return Look(is_new=looked.is_new, held_until_ms=looked.held_until_ms)
 
     return dict(zip(works, await all_of(read(number) for number in works), strict=True))
 
@@ -99,6 +99,8 @@ def _plain_position(
         return None
     if isinstance(shard, MirrorlakeError) or not isinstance(row.target.mirror.source, KafkaSource):
         return None
+    if row.target.source_retention.tombstones_seconds is not None and row.position != row.source_end:
+        return None  # how new it is has to be read
     states = (shard, *(described.get(name) for name in former))
     own = ids | {each.producer_id for each in states if isinstance(each, TransactionState)}
     is_ours = all(each.producer_id in own and each.transaction_start_offset is None for each in state.producers)

@@ -25,10 +25,15 @@ RECORD_OVERHEAD_BYTES = 70.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What a source topic keeps of each partition: so many seconds, so many bytes; None where it has no such bound."""
+    """What a source topic keeps of each partition: so many seconds, so many bytes; None where it has no such bound.
+
+    ``tombstones_seconds`` is for how long it keeps tombstones at least, once the cleaner has come by; None where it
+    removes nothing by key.
+    """
 
     seconds: float | None = None
     bytes_max: int | None = None
+    tombstones_seconds: float | None = None
 
 
 def last_daily_seconds(at_utc: time, now_seconds: float) -> float:

@@ -321,6 +321,7 @@ class PartitionJob:
                     dict(done.gap_offsets),
                     dict(done.latencies),
                     done.latency_seconds_sum,
+                    done.held_until_ms,
                 )
 
     def rows(self) -> Iterable[LeaseRow]:
@@ -353,6 +354,7 @@ class PartitionJob:
                 hand_off=progress.hand_off,
                 mark=self._mark_after(sink),
                 size_limit=progress.size_limit,
+                held_until_ms=progress.held_until_ms,
                 live_bytes=0 if number else live_bytes,
                 cut_bytes=0 if number else cut_bytes,
                 error=self._errors.get(id(sink)),

@@ -25,6 +25,7 @@ class ToldProgress:
     gap_offsets: Mapping[str, int] = field(default_factory=dict)
     latencies: Mapping[float, int] = field(default_factory=dict)
     latency_seconds_sum: float = 0.0
+    held_until_ms: int | None = None
 
 
 class ProgressTeller:

@@ -84,7 +84,8 @@ class LeaseRow:
     ``cut_bytes`` are what was read of the partition for live destinations, and for segments with or without them, in
     the row of the first destination. ``debt_bytes`` is what live copies of a mirror with a limit owe when the lease
     ends, the same in each of its rows, None without a limit. ``hand_off`` is for the shard's next lease, ``mark`` and
-    ``size_limit`` for the destination's.
+    ``size_limit`` for the destination's. ``held_until_ms`` is how new the copy's records were when it was opened, see
+    `Progress`.
     """
 
     mirror: str
@@ -108,6 +109,7 @@ class LeaseRow:
     hand_off: ProducerHandOff | None = None
     mark: SourceMark | None = None
     size_limit: SizeLimit | None = None
+    held_until_ms: int | None = None
     live_bytes: int = 0
     cut_bytes: int = 0
     debt_bytes: float | None = None

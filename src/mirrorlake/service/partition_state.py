@@ -32,6 +32,7 @@ from mirrorlake.mirror.told_progress import ToldProgress
 from mirrorlake.mirror.work import LeaseRow
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.end_history import EndHistory
+from mirrorlake.service.leases.missed_deletions import DeletionWatch
 from mirrorlake.sources.client import Bounds, seen_from
 from mirrorlake.sources.mark import SourceMark
 
@@ -88,6 +89,7 @@ class PartitionState:
     ``unbegun_since_seconds``; it is 0 again once that goes on for too long. ``view_records`` are the records of the
     newest snapshot at the start, None where it does not say or there are none. ``told`` is what a lease that runs has
     told of its progress, None where none runs or has: what is shown counts it, and nothing is decided by it.
+    ``deletions`` tells when the copy may have missed tombstones of a compacted source.
     """
 
     mirror: str
@@ -107,6 +109,7 @@ class PartitionState:
     source_seen_seconds: float | None = None
     source_moved_seconds: float = -inf
     end_history: EndHistory = field(default_factory=EndHistory)
+    deletions: DeletionWatch = field(default_factory=DeletionWatch)
     once_end: int | None = None
     is_bounded: bool = False
     ended_at: int | None = None
@@ -319,6 +322,7 @@ class PartitionState:
         if bounds.limit is None and self.ended_at is not None:
             bounds = bounds._replace(limit=self.ended_at)  # a leader may not find what was read
         self.bounds = bounds
+        self.deletions.saw_end(bounds.end, reached=self.reached, now_seconds=now_seconds)
         start, end = seen_from(bounds, self.position)
         self.flush_clock.saw_source(position=self.position, start=start, end=end, wall_seconds=wall_seconds)
         self.source_start = start

@@ -417,6 +417,7 @@ class StateTable:
                 if progress is not None and state.is_leased and progress != state.told:
                     state.saw_progress(progress)
                     self._events.lease_told(state, progress)
+                    self._tell_missed_deletions(state, progress)
 
     def lease_ended(
         self,
@@ -444,6 +445,9 @@ class StateTable:
             for state in leased:
                 state.is_leased = False
                 row = rows.get(key_of(state))
+                if row is not None:
+                    self._tell_missed_deletions(state, row)
+                state.deletions.lease_ended()
                 if row is None:
                     state.lost_lease(sent_until_seconds if state.is_live else archived_until_seconds)
                 is_first = state.first_position is None
@@ -456,6 +460,16 @@ class StateTable:
             self._share_hand_offs(leased, rows)
             self._tell_ended()
         return end
+
+    def _tell_missed_deletions(self, state: PartitionState, done: LeaseRow | ToldProgress) -> None:
+        """Tells where a copy in a cluster may have missed tombstones; views are built anew then, archives keep all."""
+        if state.is_live and state.deletions.got_on(
+            done,
+            kept_seconds=state.flush_clock.retention.tombstones_seconds,
+            now_seconds=self._clock.elapsed_seconds(),
+            wall_seconds=self._clock.now_seconds(),
+        ):
+            self._events.deletions_doubted(state, done)
 
     def _share_hand_offs(self, leased: Sequence[PartitionState], rows: Mapping[RowKey, LeaseRow]) -> None:
         """Gives every partition of a shard that is leased whole what its last lease left: one alone cannot tell.

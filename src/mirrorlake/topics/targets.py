@@ -8,10 +8,12 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from mirrorlake.archive.snapshots.tombstones import snapshot_rule
 from mirrorlake.config.destinations.archive import ArchiveDestination
 from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Mirror
+from mirrorlake.config.sources.source import ArchiveSource
 from mirrorlake.destinations.filtering import PartitionBranch, PartitionFilter, PartitionProjection
 from mirrorlake.destinations.letters.settings import LetterSettings
 from mirrorlake.destinations.map.progress_store import ProgressTopics
@@ -285,13 +287,23 @@ class Target:
     @property
     def source_retention(self) -> Retention:
         """What the source keeps of each partition; without bounds where that was not read."""
+        tombstones_seconds = self._tombstones_seconds
         if not self.source_configs or not is_deleting(self.source_configs):
-            return Retention()
+            return Retention(tombstones_seconds=tombstones_seconds)
         milliseconds = limit_of(self.source_configs, "retention.ms")
         return Retention(
             seconds=None if milliseconds is None else milliseconds / 1000,
             bytes_max=limit_of(self.source_configs, "retention.bytes"),
+            tombstones_seconds=tombstones_seconds,
         )
+
+    @property
+    def _tombstones_seconds(self) -> float | None:
+        """For how long the source keeps tombstones; None where none goes, as in an archive, or that is not known."""
+        configs = self.source_configs
+        if not self.source_is_compacted or isinstance(self.mirror.source, ArchiveSource):
+            return None
+        return snapshot_rule(configs.get("cleanup.policy"), configs.get("delete.retention.ms")).tombstones_kept_seconds
 
     @property
     def destination_is_compacted(self) -> bool:

@@ -23,7 +23,8 @@ class Verdict:
     """One partition at one destination, compared over ``offsets``.
 
     ``first_difference`` is the lowest offset at which the two sides differ, and ``difference`` how: ``missing``
-    at the copy, ``extra`` there, or ``different``. ``lag`` is what the source has beyond the compared range.
+    at the copy, ``extra`` there, or ``different``; ``cause`` is what may have made it so and what to do, where that is
+    known. ``lag`` is what the source has beyond the compared range.
     ``records`` are the source's; ``erased`` says how many of them the copy says were erased from it, which is no
     difference. It is None where that was not counted: records were not compared, or a difference was found.
     ``repeated`` says how many of the mirror's records in the destination partition its offset map names as copied once
@@ -43,10 +44,14 @@ class Verdict:
     dead_lettered_copied: int | None = None
     first_difference: int | None = None
     difference: str = ""
+    cause: str = ""
     error: MirrorlakeError | None = None
 
     def as_json(self) -> dict[str, str | int | None]:
-        """Returns the row of ``verify --format json``; ``error`` is present exactly when it could not be compared."""
+        """Returns the row of ``verify --format json``; ``error`` is present exactly when it could not be compared.
+
+        ``cause`` is there where it is known what may have made a difference.
+        """
         row: dict[str, str | int | None] = {
             **self.row.target.as_json(),
             "start": None if self.offsets is None else self.offsets.start_offset,
@@ -61,6 +66,8 @@ class Verdict:
             "first_difference": self.first_difference,
             "difference": self.difference or None,
         }
+        if self.cause:
+            row["cause"] = self.cause
         if self.error is not None:
             row["error"] = str(self.error)
         return row

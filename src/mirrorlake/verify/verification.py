@@ -13,6 +13,7 @@ from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.service.status import StatusRow
+from mirrorlake.verify.causes import cause_of
 from mirrorlake.verify.digest import Block, differing_blocks
 from mirrorlake.verify.digest_tasks import DigestTasks, IdsOf, RunTask, copy_side, kept, source_side
 from mirrorlake.verify.first_difference import first_difference
@@ -208,6 +209,7 @@ class RecordVerification:
             offsets=offsets,
             first_difference=found[0],
             difference=found[1],
+            cause=cause_of(row.target, found[1]),
             error=row.error,
         )
 

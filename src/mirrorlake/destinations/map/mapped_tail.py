@@ -12,7 +12,7 @@ from dataclasses import replace
 from mirrorlake.destinations.map.offset_map import MappedRun, OffsetMap, decode_runs
 from mirrorlake.destinations.map.progress import MapProgress, ProgressKey
 from mirrorlake.destinations.source_log import SourceLog
-from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail, read_tail
+from mirrorlake.destinations.tail import TAIL_OFFSETS, Tail, newest_ms, read_tail
 from mirrorlake.destinations.tail_check import first_difference
 from mirrorlake.destinations.transform import Times, Transform
 from mirrorlake.errors import SourceDivergedError
@@ -58,13 +58,18 @@ class MappedTailCheck:
         self._source_log = source_log
         self._destination_client = destination_client
         self._source_is_compacted = source_is_compacted
+        self._keeps_times = transform.times is Times.SOURCE
         self._transform = replace(transform, times=Times.BROKERS, keeps=None, takes=None)
 
-    async def check(self, key: ProgressKey, progress: MapProgress) -> None:
+    async def check(self, key: ProgressKey, progress: MapProgress) -> int | None:
         """Compares the newest records of a copy with the source's; returns where they are equal. Reads only.
 
         Where either side has deleted them there is nothing to compare; a source that ends below them is told by who
         reads on.
+
+        Returns:
+            The time of the newest record there as it was at the source, in Unix milliseconds; None where that is not
+            known.
 
         Raises:
             SourceDivergedError: they differ; the text names the first differing source offset.
@@ -72,7 +77,7 @@ class MappedTailCheck:
         """
         run = newest_run(progress)
         if run is None:
-            return
+            return None
         where = TopicPartition(key.destination_topic, progress.destination_partition)
         start = max(run.start_offset, await self._source_log.start())
         moved = run.destination_offset - run.start_offset
@@ -84,7 +89,7 @@ class MappedTailCheck:
             transform = replace(transform, projects=None, sets_content_aside=True)
         end = await self._source_log.written_end()
         if start >= run.end_offset or (end is not None and end < run.end_offset):
-            return
+            return None
         offsets = OffsetRange(start_offset=start, end_offset=run.end_offset)
         there = OffsetRange(start_offset=start + moved, end_offset=run.destination_end)
         expected = await self._source_log.read_tail(offsets)
@@ -100,6 +105,7 @@ class MappedTailCheck:
         )
         if difference is not None:
             raise self._diverged(key, where, progress, difference)
+        return newest_ms(expected.records, *([held] if self._keeps_times else []))
 
     def _diverged(
         self, key: ProgressKey, where: TopicPartition, progress: MapProgress, offset: int

@@ -12,7 +12,7 @@ from functools import partial
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.endless_sink import EndlessSink
-from mirrorlake.destinations.interface import ClassifiedBatch, Delivery, PinnedFrame
+from mirrorlake.destinations.interface import NOTHING_HELD, ClassifiedBatch, Delivery, PinnedFrame
 from mirrorlake.destinations.letters.dead_letters import Letters, parted
 from mirrorlake.destinations.map.marks.route_mark import UNMARKED, RouteMark
 from mirrorlake.destinations.map.marks.select_mark import SelectMark
@@ -57,7 +57,8 @@ class MapSink(EndlessSink):
         shard: the transactions.
         client: of the destination cluster.
         find_start: asks the source where a partition without progress begins.
-        check_tail: compares the newest records of a copy with the source's; raises where they differ.
+        check_tail: compares the newest records of a copy with the source's; raises where they differ, and returns how
+            new they are.
         clock: the wall clock tells how old a batch is.
         changed: called whenever ``has_room`` or ``failure`` changed.
     """
@@ -70,7 +71,7 @@ class MapSink(EndlessSink):
         shard: ShardTransaction,
         client: ClusterClient,
         find_start: Callable[[], Awaitable[int]],
-        check_tail: Callable[[ProgressKey, MapProgress], Awaitable[None]],
+        check_tail: Callable[[ProgressKey, MapProgress], Awaitable[int | None]],
         clock: Clock,
         changed: Callable[[], None],
     ) -> None:
@@ -146,6 +147,7 @@ class MapSink(EndlessSink):
         self._check_not_older(known)
         if known is None or self._begins_anew(known):
             start = await self._find_start()
+            self.progress.held_until_ms = NOTHING_HELD
         participant = await self._shard.join(
             key,
             make_participant=make_participant,
@@ -157,7 +159,7 @@ class MapSink(EndlessSink):
         self._participant = participant
         # Not where the destination has lost records on the way here: the progress is another one then.
         if self._orders.hand_off is None and known is not None and participant.progress == known:
-            await self._check_tail(key, known)
+            self.progress.held_until_ms = await self._check_tail(key, known)
         # Only now: an open that is cut short leaves the failure that asked for it. And not where the shard's
         # transaction was given up meanwhile, by another source's batch: the participant is void, and joins again.
         if self._participant is participant:

@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from mirrorlake.destinations.letters.progress_store import committed_letters
 from mirrorlake.destinations.preserve.log_start import LogStart
@@ -73,6 +74,16 @@ def tail_check_of(
     )
 
 
+class Looked(NamedTuple):
+    """Whether a copy is new: its log is empty, or is being filled up to where the source's begins; see `look`.
+
+    ``held_until_ms`` is how new its records are, as `TailCheck.check` says it.
+    """
+
+    is_new: bool
+    held_until_ms: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What a destination cluster says of a partition and of those who wrote to it.
@@ -94,7 +105,7 @@ async def look(
     destination_client: ClusterClient,
     own_producer_ids: frozenset[int],
     asks_whether_new: bool,
-) -> bool:
+) -> Looked:
     """Does what a lease does before its first effect, and reads only: writers, then the tails, then the beginning.
 
     A transaction of ours that is open belongs to somebody who is filling a gap: what lies below it is looked at.
@@ -102,8 +113,7 @@ async def look(
     producer can be called unknown; the tails are compared all the same.
 
     Returns:
-        Whether the copy is new: the log is empty, or is being filled up to where the source's begins. Not looked at
-        unless ``asks_whether_new``.
+        What it has found. Whether the copy is being filled is not looked at unless ``asks_whether_new``.
 
     Raises:
         DestinationForeignError: somebody else writes there, or wrote there.
@@ -122,10 +132,10 @@ async def look(
         check_writers(settings, replace(claim, open_producer_ids=tuple(set(claim.open_producer_ids) - own)), own)
     position = min([claim.end_offset, *_open_from(state, own)])
     check = tail_check_of(settings, source_log, destination_client=destination_client)
-    await check.check(position, None if not own and isinstance(shard, PermissionDeniedError) else own)
+    held = await check.check(position, None if not own and isinstance(shard, PermissionDeniedError) else own)
     if position == 0 or not asks_whether_new:
-        return position == 0
-    return await LogStart(destination_client, settings.destination).holds_only_fillers(position, own)
+        return Looked(position == 0, held)
+    return Looked(await LogStart(destination_client, settings.destination).holds_only_fillers(position, own), held)
 
 
 def _identity(found: TransactionState | MirrorlakeError | None) -> ProducerIdentity:

@@ -63,7 +63,8 @@ class PreserveSink(EndlessSink):
         orders: of this lease.
         claims: reads claims at the destination cluster.
         channel_to: gives the produce channel to a broker of the destination cluster.
-        check_tail: compares the tails at a position, told all producer ids that are ours; raises where they differ.
+        check_tail: compares the tails at a position, told all producer ids that are ours; raises where they differ,
+            and returns how new they are.
         read_limit: asks how large a batch the destination topic takes.
         filler: the identity of the shard, shared by its partitions.
         filling: which gaps are filled, and how.
@@ -80,7 +81,7 @@ class PreserveSink(EndlessSink):
         *,
         claims: ClaimReader,
         channel_to: Callable[[int], Awaitable[AppendChannel]],
-        check_tail: Callable[[int, frozenset[int] | None], Awaitable[None]],
+        check_tail: Callable[[int, frozenset[int] | None], Awaitable[int | None]],
         read_limit: ReadLimit,
         filler: GapFiller,
         filling: Filling,
@@ -157,7 +158,7 @@ class PreserveSink(EndlessSink):
             self._crash_point(Step.CHECK_TAIL)
             # Who is not the owner does not know under which ids the owners before have written.
             known = None if self._orders.not_owner_because else own_ids
-            await self._check_tail(claim.end_offset, known)
+            self.progress.held_until_ms = await self._check_tail(claim.end_offset, known)
             # Only now: where the tail is not ours nothing is.
             await self._filling.look_at_start(claim.end_offset)
             self._needs_tail_check = False

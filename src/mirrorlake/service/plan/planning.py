@@ -11,6 +11,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.record_clock import CREATE_TIME, TIMESTAMP_TYPE
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kinds.kafka_warnings import missed_deletions
 from mirrorlake.kinds.kind import Look
 from mirrorlake.kinds.registry import kind_of, look_at_destinations
 from mirrorlake.kinds.standing import Sample
@@ -110,7 +111,7 @@ async def read_whole_plan(config: Configuration) -> Plan:
         looks = await look_at_destinations(rows, clients)
         now_ms = int(SystemClock().now_seconds() * 1000)
         planned = [
-            _with_warnings(plan_row(row, found), sample, now_ms, [*remarks_of(row.target.mirror), *more])
+            _with_warnings(plan_row(row, found), found, sample, now_ms, [*remarks_of(row.target.mirror), *more])
             for row, found, sample, more in zip(rows, looks, samples, left_out, strict=True)
         ]
         planned = with_warnings(planned, await heartbeat_warnings(config.enabled_mirrors, clients))
@@ -133,11 +134,12 @@ async def read_plan(config: Configuration) -> list[PlanRow]:
     return list((await read_whole_plan(config)).rows)
 
 
-def _with_warnings(row: PlanRow, sample: Sample, now_ms: int, more: Sequence[str]) -> PlanRow:
+def _with_warnings(row: PlanRow, found: Look, sample: Sample, now_ms: int, more: Sequence[str]) -> PlanRow:
     if row.action in (Action.NOTHING, Action.REFUSE, Action.UNREACHABLE):
         return replace(row, warnings=tuple(more))
     target = row.status.target
-    return replace(row, warnings=(*kind_of(target.destination).warnings(target, sample, now_ms=now_ms), *more))
+    late = missed_deletions(target, held_until_ms=found.held_until_ms, now_ms=now_ms)
+    return replace(row, warnings=(*kind_of(target.destination).warnings(target, sample, now_ms=now_ms), *late, *more))
 
 
 async def _left_out(row: StatusRow, clients: WorkerCache) -> list[str]:

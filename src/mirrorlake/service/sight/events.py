@@ -143,6 +143,19 @@ class Events:
                 position=row.position,
             )
 
+    def deletions_doubted(self, state: PartitionState, done: LeaseRow | ToldProgress) -> None:
+        """A copy has read on so late that its compacted source may have removed tombstones before."""
+        self._metrics.deletions_doubted(state)
+        kept = state.flush_clock.retention.tombstones_seconds
+        _log.warning(
+            "deletions may be missing: the source was read on too late to be sure of its tombstones",
+            **_facts(state),
+            position=done.position,
+            delete_retention="" if kept is None else format_duration(kept),
+            hint="`verify` names a record that stayed in the copy, and what to do about it; it does not happen where "
+            "delete.retention.ms of the source is more than twice the longest outage",
+        )
+
     def source_lost_its_end(self, state: PartitionState, log_end: int) -> None:
         """The source's log ends below what a bounded run, or a stop, was to copy."""
         _log.warning(

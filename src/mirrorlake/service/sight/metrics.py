@@ -154,6 +154,12 @@ class Metrics:
         self._flushes = Counter(
             "mirrorlake_flushes", "Published segments, by what cut them", (*COPY, "trigger"), registry=r
         )
+        self._deletions_doubted = Counter(
+            "mirrorlake_deletions_doubted",
+            "Times a copy of a compacted source read on so late that it may have missed tombstones",
+            COPY,
+            registry=r,
+        )
         self._errors = Counter("mirrorlake_errors", "Errors by name", (*COPY, "error"), registry=r)
         self._latencies = LatencyHistogram()
         self._told: dict[tuple[str, ...], ToldProgress] = {}  # by leases that run
@@ -268,6 +274,10 @@ class Metrics:
                 if flush.view_records is not None:
                     self._gap_records.labels(*stream).inc(flush.gap_records)
                     self._compaction_keys.labels(*stream).set(flush.view_records)
+
+    def deletions_doubted(self, state: PartitionState) -> None:
+        """Counts that a copy may have missed tombstones of its source."""
+        self._deletions_doubted.labels(*copy_of(state)).inc()
 
     def groups_archived(self, mirror: str, destination: str, *, now_seconds: float) -> None:
         """Records that the archive has what every group had committed at a time."""
