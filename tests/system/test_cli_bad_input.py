@@ -411,7 +411,7 @@ CONFIGURATIONS = {
     "wrong types": (
         f"{{name: a, source: {{cluster: east, topics: x, partitions: -1}}, {TO_WEST}}}",
         [
-            "8: mirrors[0].source.topics: expected a list, found `x` (put it in [ ], several parted by commas)",
+            "8: mirrors[0].source.topics: expected a list, found `x` (put it in [ ], several separated by commas)",
             "8: mirrors[0].source.partitions: expected all or a list of partitions, found the number -1",
         ],
     ),

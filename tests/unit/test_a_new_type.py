@@ -108,7 +108,10 @@ def test_a_file_that_names_the_type_is_read_to_its_own_value() -> None:
             f"mirrors[0].destinations[0].type: expected one of {', '.join(DESTINATION_TYPES)}, tally, found `taly` "
             "(did you mean `tally`?)",
         ),
-        ("{type: tally}", "mirrors[0].destinations[0].folder: is required"),
+        (
+            "{type: tally}",
+            "mirrors[0].destinations[0].folder: is required (add it; `mirrorlake config schema` describes it)",
+        ),
         (
             "{type: tally, folder: /var/tallies, flder: x}",
             "mirrors[0].destinations[0].flder: is not a known field (did you mean `folder`?)",
