@@ -417,7 +417,7 @@ CONFIGURATIONS = {
     ),
     "a variable that is not set": (
         f"{{name: '${{MIRRORLAKE_TEST_UNSET}}', source: {{cluster: east, topics: [x]}}, {TO_WEST}}}",
-        ["8: mirrors[0].name: the environment variable MIRRORLAKE_TEST_UNSET is not set (set it; "],
+        ["8: mirrors[0].name: the environment variable MIRRORLAKE_TEST_UNSET is not set (set it, or correct the name)"],
     ),
     "no YAML": ("{name: a", ["9: not YAML: while parsing a flow mapping"]),
     "no cluster of that name": (
