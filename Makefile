@@ -62,7 +62,7 @@ servers: setup
 # Every process of the tests would compile anew what it imports, where somebody asked for no byte code.
 PYTEST_ALL = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 
-# What is left out says tests/support/short_form.py; with CI=true nothing is.
+# tests/support/short_form.py says what is left out; with CI=true nothing is.
 test: servers lint
 	$(PYTEST_ALL) --short
 

@@ -411,13 +411,13 @@ CONFIGURATIONS = {
     "wrong types": (
         f"{{name: a, source: {{cluster: east, topics: x, partitions: -1}}, {TO_WEST}}}",
         [
-            "8: mirrors[0].source.topics: expected a list, found `x` (put it in [ ], several parted by commas)",
+            "8: mirrors[0].source.topics: expected a list, found `x` (put it in [ ], several separated by commas)",
             "8: mirrors[0].source.partitions: expected all or a list of partitions, found the number -1",
         ],
     ),
     "a variable that is not set": (
         f"{{name: '${{MIRRORLAKE_TEST_UNSET}}', source: {{cluster: east, topics: [x]}}, {TO_WEST}}}",
-        ["8: mirrors[0].name: the environment variable MIRRORLAKE_TEST_UNSET is not set (set it; "],
+        ["8: mirrors[0].name: the environment variable MIRRORLAKE_TEST_UNSET is not set (set it, or correct the name)"],
     ),
     "no YAML": ("{name: a", ["9: not YAML: while parsing a flow mapping"]),
     "no cluster of that name": (

@@ -22,6 +22,7 @@ from support.service_process import ServiceProcess
 from support.topics import make_topic, topics_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE = str(EXAMPLES / "kafka-to-kafka-and-parquet.yaml")
 VERBS = [
     "",
     "validate",
@@ -222,8 +223,8 @@ def test_validate_says_what_it_found_in_one_line_and_what_each_mirror_means_in_o
         (["verify", "-c", "x.yaml", "--level", "deep"], "'--level': expected names or checksums or records"),
         (["plan", "-c", "x.yaml", "--log-format", "yaml"], "'--log-format': expected text or json, found 'yaml'"),
         (["plan", "--dry"], "No such option: --dry"),
-        (["groups", "sync", "-c", "x.yaml"], "nobody can be asked here: give --yes, or use `groups plan`"),
-        (["topics", "apply", "-c", "x.yaml"], "nobody can be asked here: give --yes, or use `topics plan`"),
+        (["groups", "sync", "-c", EXAMPLE], "nobody can be asked here: give --yes, or use `groups plan`"),
+        (["topics", "apply", "-c", EXAMPLE], "nobody can be asked here: give --yes, or use `topics plan`"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -232,6 +233,27 @@ def test_wrong_usage_is_code_2_and_says_so_on_stderr(arguments: list[str], said:
 
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["restore", "-c", EXAMPLE, "--store", "lak", "--topics", "orders", "--to", "west"],
+            "restore: --store: there is no store `lak` (did you mean `lake`?)",
+        ),
+        (["groups", "sync", "-c", "x.yaml"], "x.yaml: cannot be read: No such file or directory"),
+        (["offsets", "reset", "-c", "x.yaml", "--mirror", "m"], "x.yaml: cannot be read: No such file or directory"),
+        (["failover", "run", "-c", "x.yaml"], "x.yaml: cannot be read: No such file or directory"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_where_nobody_can_be_asked_a_wrong_configuration_is_named_first(arguments: list[str], said: str) -> None:
+    ended = mirrorlake(*arguments)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert said in ended.err
+    assert "--yes" not in ended.err
 
 
 def test_status_as_json_has_exactly_the_documented_fields_and_an_error_where_a_row_failed(setup: Setup) -> None:

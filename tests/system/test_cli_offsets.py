@@ -21,6 +21,7 @@ from support.topics import append, delete_before, make_topic, topics_of
 pytestmark = pytest.mark.slow
 
 RECORDS = 40
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "kafka-to-kafka.yaml")
 
 
 @dataclass(frozen=True)
@@ -412,11 +413,11 @@ def test_a_position_is_not_moved_while_the_mirror_runs_and_is_after_it_was_kille
     ("arguments", "said"),
     [
         (("import",), "Missing option '--file'"),
-        (("import", "--file", "x"), "nobody can be asked here: give --yes, or --dry-run"),
+        (("import", "-c", EXAMPLE, "--file", "x"), "nobody can be asked here: give --yes, or --dry-run"),
         (("import", "--file", "-"), "stdin is the file: give --yes, or --dry-run"),
         (("import", "--file", "x", "--format", "table"), "expected csv or json"),
         (("reset", "--dry-run"), "Missing option '--mirror'"),
-        (("reset", "--mirror", "m"), "nobody can be asked here"),
+        (("reset", "-c", EXAMPLE, "--mirror", "m"), "nobody can be asked here"),
         (("reset", "--mirror", "m", "--to-earliest", "--to-latest", "--yes"), "give one of --to-earliest"),
         (("reset", "--mirror", "m", "--to-offset", "-1", "--yes"), "--to-offset"),
         (("reset", "--mirror", "m", "--to-datetime", "soon", "--yes"), "--to-datetime"),

@@ -258,7 +258,8 @@ def test_the_example_of_the_documents_does_what_they_say_of_it(
     config = tmp_path / "mirror.yaml"
     config.write_text(text, encoding="utf-8")
     create_topic(source_kafka.bootstrap_servers, topic_name)
-    headers = [(("type", f"{topic_name}-{each}".encode()),) for each in ("orders", "bills")]
+    # As in the page's first example, whose filter asks for `order`.
+    headers = [(("type", each),) for each in (b"order", b"bill")]
     records = [record(n, "paid") for n in range(6)]
     typed = [replace(each, headers=(*headers, ())[n % 3]) for n, each in enumerate(records)]
     append(source_kafka.bootstrap_servers, topic_name, 0, typed)

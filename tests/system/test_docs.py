@@ -57,6 +57,12 @@ def test_every_link_inside_the_project_leads_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
+def test_every_module_that_a_page_names_with_its_folder_is_there(page: Path) -> None:
+    for module in re.findall(r"`(\w[\w/]*/\w+\.py)`", page.read_text()):
+        assert any((folder / module).exists() for folder in (ROOT, ROOT / "src" / "mirrorlake", ROOT / "tests")), module
+
+
 def test_something_is_checked_at_all() -> None:
     assert len(CONFIGURATIONS) >= 3
     assert len(COMMANDS) >= 6

@@ -61,6 +61,18 @@ def test_its_folder_and_its_row_alone_name_it(toy: Extended) -> None:
     assert {name for name in naming if not name.startswith(f"{FOLDER}/")} == {REGISTRY}
 
 
+def test_its_folder_passes_the_checks_of_style_that_the_package_passes(toy: Extended) -> None:
+    for check in (["check"], ["format", "--check"]):
+        done = subprocess.run(
+            [*toy.python, "-m", "ruff", *check, "--no-cache", "."],
+            cwd=toy.package / FOLDER,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
 def test_its_folder_imports_downwards_as_kinds_do() -> None:
     packages = {
         package_named(str(node.module))
@@ -93,10 +105,13 @@ def test_a_file_that_names_the_type_is_read_to_its_own_value() -> None:
     [
         (
             "{type: taly, folder: /var/tallies}",
-            "mirrors[0].destinations[0].type: expected one of kafka, archive, tally, found `taly` "
+            f"mirrors[0].destinations[0].type: expected one of {', '.join(DESTINATION_TYPES)}, tally, found `taly` "
             "(did you mean `tally`?)",
         ),
-        ("{type: tally}", "mirrors[0].destinations[0].folder: is required"),
+        (
+            "{type: tally}",
+            "mirrors[0].destinations[0].folder: is required (add it; `mirrorlake config schema` describes it)",
+        ),
         (
             "{type: tally, folder: /var/tallies, flder: x}",
             "mirrors[0].destinations[0].flder: is not a known field (did you mean `folder`?)",
@@ -169,7 +184,7 @@ def test_schema_and_reference_have_the_type_from_its_row(toy: Extended) -> None:
     schema = json.loads(run(toy, "-m", "mirrorlake", "config", "schema"))
     assert schema["$defs"]["TallyForm"]["properties"]["type"]["const"] == "tally"
     selected = schema["$defs"]["MirrorForm"]["properties"]["destinations"]["items"]["discriminator"]["mapping"]
-    assert [*selected] == ["archive", "kafka", "tally"]
+    assert [*selected] == sorted([*DESTINATION_TYPES, "tally"])
     page = run(toy, "-m", "docs.configuration_page")
     assert "### `mirrors[].destinations[]`, `type: tally`\n\nHow many records each partition has" in page
     assert "| `folder` | absolute path | **required** | Where the files are written. It has to be there. |" in page

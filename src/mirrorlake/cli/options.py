@@ -5,9 +5,12 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from mirrorlake.config.resolved import Configuration
 
 CONFIG_VARIABLE = "MIRRORLAKE_CONFIG"
 CONFIG_HERE = Path("mirror.yaml")
@@ -149,7 +152,7 @@ LogFormat = Annotated[
     LogForm | None,
     typer.Option(
         "--log-format",
-        help="How log lines look; goes before MIRRORLAKE_LOG_FORMAT.",
+        help="How log lines look; overrides MIRRORLAKE_LOG_FORMAT.",
         parser=one_of(LogForm),
         metavar=words(LogForm),
         callback=_set_log_format,
@@ -207,15 +210,32 @@ def one_place(config: Path | None, root: Path | None, mirror: list[str] | None) 
     return None if root is not None else chosen(config, options="option '--config' or '--root'")
 
 
-def check_can_ask(*, is_answered: bool, otherwise: str) -> None:
-    """Checks that there is somebody who can say yes, before anything is read.
+def check_can_ask(
+    config: Path | None,
+    *,
+    is_answered: bool,
+    otherwise: str,
+    check: "Callable[[Configuration], object] | None" = None,
+) -> None:
+    """Checks that there is somebody who can say yes, before any cluster or store is asked.
+
+    Where nobody can, what is wrong with the configuration is said first: with ``--yes`` alone it would come next.
 
     Args:
+        config: the configuration file, as it was given.
         is_answered: nobody is to be asked.
         otherwise: what to give in place of an answer, for the message.
+        check: what else is checked against the configuration.
 
     Raises:
-        BadParameter: stdin is no terminal.
+        BadParameter: stdin is no terminal, or no configuration file is named.
+        ConfigurationErrors: stdin is no terminal, and the configuration or what ``check`` looks at cannot be used.
     """
-    if not is_answered and not sys.stdin.isatty():
-        raise typer.BadParameter(f"nobody can be asked here: give --yes, or {otherwise}", param_hint="--yes")
+    if is_answered or sys.stdin.isatty():
+        return
+    from mirrorlake.cli.start import load
+
+    loaded = load(chosen(config))
+    if check is not None:
+        check(loaded)
+    raise typer.BadParameter(f"nobody can be asked here: give --yes, or {otherwise}", param_hint="--yes")

@@ -13,6 +13,9 @@ from mirrorlake.config.problems import FieldPath, Place, ProblemList
 from mirrorlake.config.reading import ALREADY_REPORTED, REFUSED, found, no_choice, suggestion
 from mirrorlake.config.section import Section
 
+TO_ADD = "add it; `mirrorlake config schema` describes it"
+"""The remedy where a field is missing."""
+
 _NATIVE_ONLY = ("clusters", "stores", "registries")
 S = TypeVar("S", bound=Section)
 T = TypeVar("T")
@@ -95,7 +98,7 @@ def entries(tree: Tree, key: str, document: Document, *, path: FieldPath = ()) -
     """Yields path and value of each item of a list in the mapping at ``path``; notes it where it is no list."""
     where = (*path, key)
     if not isinstance(tree, dict) or key not in tree:
-        document.note(where, "is required")
+        document.note(where, "is required", list_to_add(key))
         return
     items = tree[key]
     if isinstance(items, list):
@@ -104,10 +107,15 @@ def entries(tree: Tree, key: str, document: Document, *, path: FieldPath = ()) -
         document.note(where, f"expected a list, found {found(items)}", _list_hint(items))
 
 
+def list_to_add(key: str) -> str:
+    """Returns the remedy where a list is missing."""
+    return f"add `{key}:`, and below it each item behind a `- `"
+
+
 def _list_hint(value: object) -> str:
     if isinstance(value, dict):
         return "begin each item with `- `"
-    return "write its items behind the colon" if value is None else "put it in [ ], several parted by commas"
+    return "write its items behind the colon" if value is None else "put it in [ ], several separated by commas"
 
 
 def read_or_note(reader: Callable[[object], T], value: object, place: Place, problems: ProblemList) -> T | None:
@@ -139,7 +147,7 @@ def _note(model: type[BaseModel], detail: ErrorDetails, path: FieldPath, documen
         case kind if kind == REFUSED:
             document.note(where, str(context["message"]), str(context["hint"]))
         case "missing":
-            document.note(where, "is required")
+            document.note(where, "is required", TO_ADD)
         case "extra_forbidden":
             document.note(where, "is not a known field", _nearest_field(model, detail["loc"]))
         case "model_type" | "dict_type" | "model_attributes_type":

@@ -92,7 +92,7 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
         if value is None:
             raise ExpansionError(
                 f"the environment variable {name} is not set",
-                f"set it; values other than secrets may have a default instead: ${{{name}:-…}}",
+                "set it, or correct the name",
             )
         if not value.strip():
             empty.append(name)

@@ -28,6 +28,8 @@ FILE_BYTES_MAX = 4 * 1024**2
 """Far above any real file; a data file given by mistake is refused at once."""
 V3_METRICS_PORT = 9090
 V3_HEARTBEAT_SECONDS = 30
+TO_READ = "is its path right, and may this user read it?"
+"""The remedy where a file cannot be read."""
 
 
 def load_configuration(
@@ -50,7 +52,7 @@ def load_configuration(
     except OSError as error:
         place = Place(file=file, line=0, column=0, field="")
         reason = f"cannot be read: {error.strerror or error}"
-        raise ConfigurationErrors([Problem(place=place, message=reason)]) from None
+        raise ConfigurationErrors([Problem(place=place, message=reason, hint=TO_READ)]) from None
     environ = os.environ if environ is None else environ
     return parse_configuration(content, file=file, environ=environ, submitted=submitted)
 

@@ -23,6 +23,7 @@ ALREADY_REPORTED = "already_reported"
 
 INTEGER_MAX = 2**63 - 1
 UNSIGNED_MAX = 2**64 - 1
+INTEGER_HINT = "write digits alone, without quotes, unit or point"
 
 Read = TypeVar("Read")
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -121,7 +122,7 @@ def read_integer(minimum: int, maximum: int = INTEGER_MAX) -> Callable[[object],
         if isinstance(value, ExpandedText) and re.fullmatch(r"[-+]?[0-9]{1,20}", value, re.ASCII):
             number = int(value)
         if not isinstance(number, int) or isinstance(number, bool):
-            refuse(f"expected a whole number, found {found(value)}")
+            refuse(f"expected a whole number, found {found(value)}", INTEGER_HINT)
         if not minimum <= number <= maximum:
             bounds = f"at least {minimum}" if maximum >= INTEGER_MAX else f"from {minimum} to {maximum}"
             refuse(f"expected a whole number {bounds}, found {found(value)}")

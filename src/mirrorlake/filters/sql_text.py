@@ -54,7 +54,7 @@ def _parsed(text: str) -> "Expr":
     except (SqlglotError, RecursionError) as error:
         raise unreadable(text, error) from error
     if len(statements) != 1:
-        raise refused("it is more than one expression, parted by `;`")
+        raise refused("it is more than one expression, separated by `;`")
     if statements[0] is None:
         raise refused("it is empty, and an expression is expected")
     kinds = [token.token_type for token in tokens]

@@ -209,7 +209,7 @@ def test_no_login_at_a_listener_that_wants_one_is_explained(
     security = secured_kafka.tls() if has_tls else ClientSecurity()
     error = refused(secured_kafka, run_async, secured_kafka.servers(listener), security)
     assert isinstance(error, BrokerUnreachableError)
-    assert "a listener that wants SASL" in error.message
+    assert "a listener that requires SASL" in error.message
     assert "sasl.mechanism" in error.hint
 
 

@@ -22,29 +22,39 @@ class TallyKind(Kind):
     work_type: ClassVar[type[DestinationWork]] = TallyWork
 
     def work(self, target: Target, *, writer: str) -> TallyWork:
+        """Returns the file that a lease counts into; nobody's name is in it."""
         del writer
         return TallyWork(destination=target.destination.label, file=file_of(target))
 
     def copy_side(self, row: Standing) -> CopySide:
+        """Refuses, as a count holds no record to compare."""
         raise UnsupportedError(f"{row.target.destination.label} holds a count, and no record to compare")
 
     async def positions(
         self, targets: Mapping[int, Target], clients: WorkerCache
     ) -> Mapping[int, Position | MirrorlakeError]:
+        """Returns where each partition stands, as its file says."""
         del clients
         return {number: position_of(target) for number, target in targets.items()}
 
     def place(self, target: Target) -> str:
+        """Returns the path of the file."""
         return str(file_of(target))
 
     def refusal(self, row: Standing) -> None:
+        """Refuses nothing."""
         del row
 
     def notes(self, row: Standing, *, is_new: bool) -> Sequence[str]:
-        del row, is_new
-        return ()
+        """Returns which offsets the source has deleted before they were counted."""
+        del is_new
+        start, source_start = row.position, row.source_start
+        if start is None or source_start is None or source_start <= start:
+            return ()
+        return [f"offsets {start}…{source_start - 1} are gone at the source and not counted"]
 
     def warnings(self, target: Target, sample: Sample, *, now_ms: int) -> Sequence[str]:
+        """Warns of nothing."""
         del target, sample, now_ms
         return ()
 

@@ -19,9 +19,11 @@ class TallyDestination(Destination):
     folder: Path
 
     def name_for(self, topic: str) -> str:
+        """Returns the topic's own name."""
         return topic
 
     def place_of(self, name: str) -> PurePosixPath:
+        """Returns what two mirrors may not share: the folder, and the name in it."""
         return PurePosixPath("tally", *self.folder.parts[1:], name)
 
 
@@ -32,5 +34,6 @@ class TallyForm(DestinationForm):
     folder: fields.Root = option(..., "Where the files are written. It has to be there.")
 
     def resolved(self, context: SectionContext) -> tuple[TallyDestination, ...]:
+        """Returns the one destination that the section stands for."""
         place = context.document.place(context.path)
         return (TallyDestination(label=self.folder.name, folder=self.folder, place=place),)

@@ -47,9 +47,11 @@ class TallySink:
 
     @property
     def next_offset(self) -> int:
+        """Returns the source offset that is to be delivered next."""
         return self.progress.position
 
     async def open(self) -> None:
+        """Reads the position from the file."""
         self.progress.position, self._records = read_tally(self._file)
         self.failure = None
         if not self.progress.claims:
@@ -57,6 +59,7 @@ class TallySink:
         self.progress.claims += 1
 
     async def deliver(self, delivery: Delivery) -> None:
+        """Counts the records, and writes count and position at once."""
         end = delivery.covered.end_offset
         data = [item.batch for item in delivery.batches if item.path != "skip"]
         found = len(decode_batches(data, start_offset=self.next_offset, end_offset=end).offsets)
@@ -69,6 +72,7 @@ class TallySink:
         self.progress.position = end
 
     async def starts_at(self, log_start: int) -> bool:
+        """Moves the position to where the source's log starts now, and counts what is gone as a gap."""
         gone = OffsetRange(start_offset=self.next_offset, end_offset=log_start)
         self._write(log_start, self._records)
         self.progress.add_gap(Gap(offsets=gone, kind=GapKind.TRUNCATED))
@@ -86,10 +90,12 @@ class TallySink:
         """Nothing is encoded."""
 
     async def settle(self) -> None:
+        """Raises what a delivery failed for; nothing is on its way."""
         if self.failure is not None:
             raise self.failure
 
     async def finish(self) -> None:
+        """Ends as `settle` does."""
         await self.settle()
 
     def abandon(self) -> None:

@@ -18,8 +18,10 @@ class TallyWork(DestinationWork):
 
     @property
     def skips_truncated(self) -> bool:
+        """Returns True: what the source has deleted is not counted, and stops nothing."""
         return True
 
     def make_sink(self, context: SinkContext) -> TallySink:
+        """Returns the sink, which shares nothing with others of its lease."""
         del context
         return TallySink(self.file)

@@ -45,7 +45,7 @@ def test_an_expanded_text_knows_its_variables() -> None:
 def test_an_unset_variable_is_an_error_that_names_it() -> None:
     with pytest.raises(ExpansionError, match="MISSING is not set") as caught:
         expand("a ${MISSING}", ENVIRON)
-    assert caught.value.hint == "set it; values other than secrets may have a default instead: ${MISSING:-…}"
+    assert caught.value.hint == "set it, or correct the name"
 
 
 @pytest.mark.parametrize("text", ["${", "${HOST", "${1}", "${HO ST}", "${HOST-default}", "${}"])

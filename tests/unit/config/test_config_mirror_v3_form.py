@@ -186,7 +186,7 @@ def test_a_mirror_onto_its_own_topic_is_refused() -> None:
 def test_a_forgotten_destination_is_what_gets_reported() -> None:
     text = v3(KAFKA, TWO).replace("destination:", "destinaton:", 1)
     assert messages(text) == [
-        "destination: is required",
+        "destination: is required (add it; `mirrorlake config schema` describes it)",
         "destinaton: is not a known field (did you mean `destination`?)",
     ]
 

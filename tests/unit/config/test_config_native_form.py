@@ -148,7 +148,10 @@ def test_numbers_and_booleans_may_come_from_the_environment() -> None:
 
 def test_a_number_from_the_environment_that_is_none_is_refused_without_its_content() -> None:
     text = FULL.replace("lanes: 2", 'lanes: "${LANES}"')
-    assert messages(text, LANES="hunter2") == ["engine.lanes: expected a whole number, found the value of ${LANES}"]
+    assert messages(text, LANES="hunter2") == [
+        "engine.lanes: expected a whole number, found the value of ${LANES} "
+        "(write digits alone, without quotes, unit or point)"
+    ]
 
 
 def test_a_variable_that_is_not_set_is_reported_once() -> None:
@@ -173,11 +176,11 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
         on-park: never
         """
     assert refusals(text) == [
-        "3: clusters.east.bootstrap-servers: is required",
+        "3: clusters.east.bootstrap-servers: is required (add it; `mirrorlake config schema` describes it)",
         "3: clusters.east.bootstrap-server: is not a known field (did you mean `bootstrap-servers`?)",
         "5: mirrors[0].name: `no good` cannot be a name "
         "(up to 120 letters, digits, `.`, `_` and `-`, the first no `.` and no `-`)",
-        "6: mirrors[0].source.topics: expected a list, found `orders` (put it in [ ], several parted by commas)",
+        "6: mirrors[0].source.topics: expected a list, found `orders` (put it in [ ], several separated by commas)",
         "8: mirrors[0].destinations[0].cluster: there is no cluster `wset` (known here: east)",
         "8: mirrors[0].destinations[0].offsets: expected preserve or map, found `keep`",
         "9: mirrors[0].destinations[1].store: there is no store `lake` (the file has no stores)",
@@ -320,10 +323,10 @@ def test_a_wrong_value_is_refused_where_it_stands(text: str, expected: str) -> N
         (
             "type: kafka",
             "type: kakfa",
-            "mirrors[0].destinations[0].type: expected one of kafka, archive, found `kakfa`",
+            "mirrors[0].destinations[0].type: expected one of kafka, archive",
         ),
         ("mirrors:", "mirors:", "mirors: is not a known field (did you mean `mirrors`?)"),
-        ("mirrors:", "mirors:", "mirrors: is required"),
+        ("mirrors:", "mirors:", "mirrors: is required (add `mirrors:`, and below it each item behind a `- `)"),
     ],
 )
 def test_a_slip_in_a_file_is_refused_with_a_hint(old: str, new: str, expected: str) -> None:

@@ -52,7 +52,7 @@ def test_topics_parted_by_commas_are_told_of_lists() -> None:
 
 def test_one_value_where_a_list_is_wanted_is_told_of_brackets() -> None:
     assert messages(kafka(topics="orders")) == [
-        "mirrors[0].source.topics: expected a list, found `orders` (put it in [ ], several parted by commas)"
+        "mirrors[0].source.topics: expected a list, found `orders` (put it in [ ], several separated by commas)"
     ]
 
 
@@ -62,7 +62,7 @@ def test_one_value_where_a_list_is_wanted_is_told_of_brackets() -> None:
 def test_the_server_that_is_not_one_is_named_and_not_its_list(servers: str, named: str) -> None:
     (line,) = messages(kafka().replace('"east:9092"', servers))
     assert line == (
-        f"clusters.east.bootstrap-servers: {named} is not host:port (write host:port; several are parted by commas)"
+        f"clusters.east.bootstrap-servers: {named} is not host:port (write host:port; several are separated by commas)"
     )
 
 

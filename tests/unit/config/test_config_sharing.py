@@ -120,8 +120,8 @@ def test_a_mirror_that_lacks_what_no_default_gives_is_refused_at_its_own_place()
     text = CLUSTERS + "groups:\n  - name: g\n    mirrors:\n      - {name: m, source: {topics: [t]}}\n"
     lines = refusals(text)
     assert [line.split(": ", 1)[1] for line in lines] == [
-        "groups[0].mirrors[0].destinations: is required",
-        "groups[0].mirrors[0].source.cluster: is required",
+        "groups[0].mirrors[0].destinations: is required (add `destinations:`, and below it each item behind a `- `)",
+        "groups[0].mirrors[0].source.cluster: is required (add it; `mirrorlake config schema` describes it)",
     ]
 
 
@@ -180,7 +180,8 @@ def test_what_is_wrong_with_an_overlay_is_said_where_it_stands() -> None:
         OVERLAID.replace("lanes: 7", "lanes: none"), MIRRORLAKE_OVERLAY="production", EAST="e:1", SECRET="x"
     )
     assert [line.split(": ", 1)[1] for line in lines] == [
-        "overlays.production.engine.lanes: expected a whole number, found `none`"
+        "overlays.production.engine.lanes: expected a whole number, found `none` "
+        "(write digits alone, without quotes, unit or point)"
     ]
 
 

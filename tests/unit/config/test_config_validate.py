@@ -116,12 +116,16 @@ def test_a_bad_file_gives_one_line_per_problem(tmp_path: Path, capsys: pytest.Ca
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "none.yaml"
     assert validate(file, {}) == 1
-    assert capsys.readouterr().err == f"{file}: cannot be read: No such file or directory\n"
+    said = capsys.readouterr().err
+    assert (
+        said == f"{file}: cannot be read: No such file or directory (is its path right, and may this user read it?)\n"
+    )
 
 
 def test_a_folder_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert validate(tmp_path, {}) == 1
-    assert capsys.readouterr().err == f"{tmp_path}: cannot be read: Is a directory\n"
+    said = capsys.readouterr().err
+    assert said == f"{tmp_path}: cannot be read: Is a directory (is its path right, and may this user read it?)\n"
 
 
 def test_a_huge_file_is_refused_unread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from mirrorlake.filters.parsing import parse_filter
 
 REFUSED = {
     "": "it is empty, and an expression is expected",
-    "key = 'a'; key = 'b'": "it is more than one expression, parted by `;`",
+    "key = 'a'; key = 'b'": "it is more than one expression, separated by `;`",
     "SELECT 1": "nothing an expression knows",
     "offset": "no condition",
     "key = ": "cannot be read as Spark SQL",

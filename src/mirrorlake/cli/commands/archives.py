@@ -204,7 +204,11 @@ def archive_snapshot(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", help="End each partition before its first record later than that.", metavar="TIME"),
+        typer.Option(
+            "--until",
+            help="End each partition before its first record later than that, such as 2026-11-20T12:00:00.000Z.",
+            metavar="TIME",
+        ),
     ] = None,
     until_offset: Annotated[
         int | None, typer.Option("--until-offset", help="End each partition below this offset.", show_default=False)

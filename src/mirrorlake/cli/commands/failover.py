@@ -76,7 +76,7 @@ def failover_run(
     Stop producers and consumers of the source first. Exit codes: 0 all is there, 1 not, 3 something cannot be had or
     some groups are left, 4 another process serves a mirror.
     """
-    check_can_ask(is_answered=yes, otherwise="use `failover plan`")
+    check_can_ask(config, is_answered=yes, otherwise="use `failover plan`")
     from mirrorlake.cli.failover.failing_over import FailoverOptions, run
 
     options = FailoverOptions(mirrors=mirror or (), takes_over=take_over, takes_groups=not no_groups, level=level.value)
@@ -124,7 +124,7 @@ def failback_run(
     sides are equal, 1 not, 3 somebody must decide about a partition or some groups are left, 4 another process serves a
     mirror.
     """
-    check_can_ask(is_answered=yes, otherwise="use `failback plan`")
+    check_can_ask(config, is_answered=yes, otherwise="use `failback plan`")
     from mirrorlake.cli.failover.failing_back import FailbackOptions, run
 
     options = FailbackOptions(

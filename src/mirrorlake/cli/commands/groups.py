@@ -61,7 +61,7 @@ def sync(
     Groups with members at the destination are left alone. Exit codes: 0 every group stands where it should, 1 something
     could not be read, 3 some groups were left alone, or their place is unknown.
     """
-    check_can_ask(is_answered=yes, otherwise="use `groups plan`")
+    check_can_ask(config, is_answered=yes, otherwise="use `groups plan`")
     from mirrorlake.cli.groups.sync import GroupsOptions
     from mirrorlake.cli.groups.sync import sync as verb
 

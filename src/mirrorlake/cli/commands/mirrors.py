@@ -57,7 +57,9 @@ def run(
     take_over: Annotated[
         bool,
         typer.Option(
-            "--take-over", help="With --once: end a process that serves a mirror, instead of ending.", metavar=""
+            "--take-over",
+            help="With --once: end a process that serves a mirror, instead of ending, as `run` without --once does.",
+            metavar="",
         ),
     ] = False,
     _log: LogFormat = None,
@@ -129,7 +131,10 @@ def sql(
     read_timeout: Annotated[
         str,
         typer.Option(
-            "--read-timeout", help="How long a task may wait for what it reads next.", parser=duration, metavar="TIME"
+            "--read-timeout",
+            help="How long a task may wait for what it reads next, such as 30s or 10m.",
+            parser=duration,
+            metavar="DURATION",
         ),
     ] = "10m",
     schemas: Annotated[

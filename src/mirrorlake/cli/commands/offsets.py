@@ -186,7 +186,7 @@ def offsets_import(
     """
     if str(file) == "-" and not (yes or dry_run):
         raise typer.BadParameter("stdin is the file: give --yes, or --dry-run", param_hint="--yes")
-    check_can_ask(is_answered=yes or dry_run, otherwise="--dry-run")
+    check_can_ask(config, is_answered=yes or dry_run, otherwise="--dry-run")
     from mirrorlake.cli.offsets.moving import Manner, import_file
     from mirrorlake.service.positions.files import FileFormat
     from mirrorlake.service.positions.listing import Wanted
@@ -222,7 +222,11 @@ def offsets_reset(
     ] = None,
     to_datetime: Annotated[
         str | None,
-        typer.Option("--to-datetime", help="To the first record of that time or later, else the end.", metavar="TIME"),
+        typer.Option(
+            "--to-datetime",
+            help="To the first record of that time or later, else the end, such as 2026-11-20T12:00:00.000Z.",
+            metavar="TIME",
+        ),
     ] = None,
     groups: OfGroups = False,
     cluster: OfCluster = None,
@@ -247,7 +251,7 @@ def offsets_reset(
         raise typer.BadParameter("name each --group, and give one of the goals --to-…", param_hint="--groups")
     if not is_of_groups and not mirror:
         raise typer.BadParameter("Missing option '--mirror', or '--groups' for those of consumer groups")
-    check_can_ask(is_answered=yes or dry_run, otherwise="--dry-run")
+    check_can_ask(config, is_answered=yes or dry_run, otherwise="--dry-run")
     from mirrorlake.cli.offsets.moving import Manner, reset
     from mirrorlake.service.positions.listing import Wanted
     from mirrorlake.service.positions.starts import Goal

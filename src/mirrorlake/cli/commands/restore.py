@@ -47,17 +47,25 @@ def _foreign_layout(
 def restore(
     context: typer.Context,
     store: Annotated[str, typer.Option("--store", help="The archive: one of the file's `stores`.")],
-    topics: Annotated[str, typer.Option("--topics", help="Topics and /expressions/, parted by commas.")],
+    topics: Annotated[str, typer.Option("--topics", help="Topics and /expressions/, separated by commas.")],
     to: Annotated[str, typer.Option("--to", help="Where to: one of the file's `clusters`.")],
     config: ConfigPath = None,
     rename: Annotated[str, typer.Option("--rename", help="Names of the restored topics.")] = "{topic}",
     from_time: Annotated[
         str | None,
-        typer.Option("--from", help="Begin each partition at its first record of that time or later.", metavar="TIME"),
+        typer.Option(
+            "--from",
+            help="Begin each partition at its first record of that time or later, such as 2026-11-20T12:00:00.000Z.",
+            metavar="TIME",
+        ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", help="End each partition before its first record later than that.", metavar="TIME"),
+        typer.Option(
+            "--until",
+            help="End each partition before its first record later than that, such as 2026-11-20T12:00:00.000Z.",
+            metavar="TIME",
+        ),
     ] = None,
     offsets: Annotated[
         RestoredOffsets,
@@ -96,7 +104,12 @@ def restore(
         ),
     ] = None,
     region: Annotated[
-        str, typer.Option("--region", help="With --layout: the folder that holds the topics.", show_default=False)
+        str,
+        typer.Option(
+            "--region",
+            help="With --layout: the region whose records these are, a folder of the store that holds the topics.",
+            show_default=False,
+        ),
     ] = "",
     begins_at: Annotated[
         BeginsAt,
@@ -141,10 +154,9 @@ def restore(
     """
     if force_groups and not groups:
         raise typer.BadParameter("has no meaning without --groups", param_hint="--force-groups")
-    check_can_ask(is_answered=yes or dry_run, otherwise="--dry-run")
     from mirrorlake.cli.restore import GroupOptions
     from mirrorlake.cli.restore import restore as verb
-    from mirrorlake.topics.restoring import RestoreOptions
+    from mirrorlake.topics.restoring import RestoreOptions, restore_configuration
 
     options = RestoreOptions(
         store=store,
@@ -159,6 +171,12 @@ def restore(
         generation=generation,
         layout=_foreign_layout(layout, region, begins_at, null_for_empty or []),
         name=name,
+    )
+    check_can_ask(
+        config,
+        is_answered=yes or dry_run,
+        otherwise="--dry-run",
+        check=lambda loaded: restore_configuration(loaded, options),
     )
     as_json = output is OutputFormat.JSON
     wanted = GroupOptions(is_forced=force_groups) if groups else None

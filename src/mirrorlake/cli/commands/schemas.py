@@ -73,7 +73,7 @@ def schemas_apply(
 
     Exit codes: 0 all is done, 1 something is not, is refused or not known.
     """
-    check_can_ask(is_answered=yes, otherwise="use `schemas plan`")
+    check_can_ask(config, is_answered=yes, otherwise="use `schemas plan`")
     from mirrorlake.cli.schemas.verbs import apply
 
     raise typer.Exit(apply(_asked(config, mirror, subject), asks=not yes, as_json=output is OutputFormat.JSON))

@@ -56,7 +56,7 @@ def topics_apply(
     Deletes nothing but ACLs, where the file says so. Exit codes: 0 all is done, 1 something is not, is refused or not
     known.
     """
-    check_can_ask(is_answered=yes, otherwise="use `topics plan`")
+    check_can_ask(config, is_answered=yes, otherwise="use `topics plan`")
     from mirrorlake.cli.topics.verbs import Asked, apply
 
     asked = Asked(config=chosen(config), mirrors=mirror or ())

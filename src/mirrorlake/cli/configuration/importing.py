@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mirrorlake.cli.start import ask
 from mirrorlake.config.imports.draft import Draft, Entry, ImportRefusedError
 from mirrorlake.config.imports.reading import BYTES_MAX, Imported, Program, read_draft, rendered
-from mirrorlake.config.loading import parse_configuration
+from mirrorlake.config.loading import TO_READ, parse_configuration
 from mirrorlake.config.problems import ConfigurationErrors
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def config_import(
             content = stream.read(BYTES_MAX + 1)
         draft = read_draft(content, Program(program))
     except OSError as error:
-        print(f"{file}: cannot be read: {error.strerror or error}", file=sys.stderr)
+        print(f"{file}: cannot be read: {error.strerror or error} ({TO_READ})", file=sys.stderr)
         return 1
     except ImportRefusedError as error:
         print(f"{file}: {error}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mirrorlake.config.checking import check, check_one_of, entries
+from mirrorlake.config.checking import TO_ADD, check, check_one_of, entries
 from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction, Flush
 from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination
@@ -54,7 +54,7 @@ class _MirrorV3:
             given = tree["destination"]
             shared = check_one_of(V3_DESTINATION_FORMS, given, path, self._document)
         else:
-            self._document.note(path, "is required")
+            self._document.note(path, "is required", TO_ADD)
         store = self._store(shared, self._document.place(path))
         self._policies = self._root_policies(tree)
         parts = Parts(stores=[store] if store else [])

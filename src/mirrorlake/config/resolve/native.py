@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from mirrorlake.config.checking import check, check_one_of, read_or_note
+from mirrorlake.config.checking import TO_ADD, check, check_one_of, list_to_add, read_or_note
 from mirrorlake.config.client_properties import read_properties
 from mirrorlake.config.destinations.archive import ArchiveDestination, Compaction
 from mirrorlake.config.destinations.destination import Destination
@@ -230,7 +230,7 @@ class _Native:
         where = (*path, "destinations")
         items = tree.get("destinations")
         if "destinations" not in tree:
-            self._note(where, "is required")
+            self._note(where, "is required", list_to_add("destinations"))
         elif not isinstance(items, list | UnsetText):
             self._note(where, f"expected a list, found {found(items)}")
         elif not items and not isinstance(items, UnsetText):
@@ -247,7 +247,7 @@ class _Native:
         if not isinstance(mirror_tree, dict):
             return None
         if "source" not in mirror_tree:
-            self._note(path, "is required")
+            self._note(path, "is required", TO_ADD)
             return None
         tree = mirror_tree["source"]
         if not isinstance(tree, dict) or "store" not in tree:

@@ -67,7 +67,7 @@ def _server(text: str, shown: object, default_port: int | None) -> str:
     if (not colon or port.endswith("]")) and default_port is not None:
         host, port = text[scheme.end() if scheme else 0 :], str(default_port)
     if not _HOST.fullmatch(host) or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        refuse(f"{found(shown)} is not host:port", "write host:port; several are parted by commas")
+        refuse(f"{found(shown)} is not host:port", "write host:port; several are separated by commas")
     return f"{host.lower()}:{int(port)}"
 
 

@@ -60,7 +60,7 @@ def tls_error(error: ssl.SSLError, *, cluster: str, address: str) -> MirrorlakeE
     reason = (error.reason or "").upper()
     if any(each in reason for each in _OUR_CERTIFICATE):
         return AuthenticationFailedError(
-            f"{where} refuses the client's certificate, or wants one and got none ({_readable(reason)})",
+            f"{where} refuses the client's certificate, or requires one and got none ({_readable(reason)})",
             hint="set ssl.keystore.location (PEM, key and certificate chain) to a certificate whose issuer is in the "
             "broker's ssl.truststore and that has not expired",
             **facts,
@@ -75,7 +75,7 @@ def tls_error(error: ssl.SSLError, *, cluster: str, address: str) -> MirrorlakeE
         return UnsupportedError(
             f"{where} and this client have no TLS version or cipher in common ({_readable(reason)})",
             hint="TLS 1.2 and 1.3 are spoken: compare ssl.enabled.protocols and ssl.cipher.suites of the listener; "
-            "a listener that wants a client certificate may answer so too: see ssl.keystore.location",
+            "a listener that requires a client certificate may answer so too: see ssl.keystore.location",
             **facts,
         )
     return BrokerUnreachableError(f"TLS connection to {where} lost: {_readable(reason) or error}", hint="", **facts)

@@ -83,12 +83,12 @@ def lost_error(
         protocol = settings.security.protocol
         # A broker that stops, or a line that is cut, looks the same once; a wrong protocol does each time.
         hint = f"security.protocol is {protocol}: where this comes again, compare it with the broker's listeners" + (
-            "; one that wants a client certificate may do so too: see ssl.keystore.location"
+            "; one that requires a client certificate may do so too: see ssl.keystore.location"
             if protocol.is_encrypted
             else ""
         )
     elif settings.security.sasl is None and is_first_request:
-        what += " at the first request, as a listener that wants SASL does"
+        what += " at the first request, as a listener that requires SASL does"
         hint = "compare security.protocol and sasl.mechanism with the broker's listeners"
     elif is_session_over:
         # Requests sent in time that the broker reads after the end; it says nothing (``Processor`` in SocketServer).
