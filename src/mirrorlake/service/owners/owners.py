@@ -28,6 +28,7 @@ from mirrorlake.service.owners.take_overs import (
     refuse,
     say_continued,
     say_taken,
+    targets_after,
     wait_seconds,
     with_hold,
 )
@@ -250,7 +251,7 @@ class Owners:
     def _group(self, targets: Iterable[Target]) -> dict[tuple[str, str], TakeOver]:
         """Returns what the targets are part of; what is held already is taken along, with the targets it had."""
         groups: dict[tuple[str, str], TakeOver] = {}
-        held: dict[tuple[str, str], dict[Place, Target]] = {}
+        found: dict[tuple[str, str], dict[Place, Target]] = {}
         for target in targets:
             if not target.is_topic or not target.source_cluster_id:
                 continue
@@ -259,11 +260,9 @@ class Owners:
             key = _key(target)
             if key not in groups:
                 groups[key] = self._take_overs.get(key) or self._new(target)
-                held[key] = {place_of(each): each for each in groups[key].targets}
-            held[key].pop(place_of(target), None)  # what was found anew stands behind what was not
-            held[key][place_of(target)] = target
+            found.setdefault(key, {})[place_of(target)] = target
         for key, take_over in groups.items():
-            take_over.targets = [*held[key].values()]
+            take_over.targets = targets_after(take_over.targets, [*found[key].values()])
         return groups
 
     def _new(self, target: Target) -> TakeOver:
