@@ -63,6 +63,7 @@ class Owners:
         self._began_ms = int(clock.now_seconds() * 1000)
         # State records are written one after another: topics are found while owners are compared.
         self._turn = asyncio.Lock()
+        self._unseen: frozenset[tuple[str, str]] = frozenset()
 
     def holding(self, mirror: str, cluster: str, shard: int, destination: TopicPartition) -> Holding:
         """Returns what this process holds of a shard of ``mirror`` at a destination partition. May be called anywhere.
@@ -169,7 +170,7 @@ class Owners:
                 return
 
     async def check(self) -> list[tuple[Target, MirrorlakeError]]:
-        """Compares owners once, takes what could not be taken before, and remembers new producer ids.
+        """Compares owners once, takes what could not be taken before, and keeps the state records true.
 
         Returns:
             Targets that ``take`` had let through because their cluster could not be asked, and that its state
@@ -179,6 +180,7 @@ class Owners:
             SupersededError: another process has taken a mirror over.
         """
         async with self._turn:
+            await self._write_missing()
             groups = by_cluster(self._take_overs).values()
             return [each for group in groups for each in await self._check_cluster(group)]
 
@@ -229,6 +231,38 @@ class Owners:
             hint=f"run one process per mirror; the newest record of {mirror} in {STATE_TOPIC} names the owner",
             mirror=mirror,
         )
+
+    def records_unseen(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Takes which state records a look did not find; what is ours and gone is written anew. May be called anywhere.
+
+        Args:
+            keys: mirrors by name, with the name of their destination cluster.
+        """
+        self._unseen = self._unseen | {*keys}
+
+    async def _write_missing(self) -> None:
+        """Writes the state records of our mirrors anew that are gone: somebody has deleted them, or their topic.
+
+        Until they are there nobody else knows whose the copies are.
+
+        Raises:
+            SupersededError: another process has taken a mirror over.
+        """
+        unseen, self._unseen = self._unseen, frozenset()
+        mine = {key: self._take_overs[key] for key in unseen if self.owns(key[0], [key[1]])}
+        for group in by_cluster(mine).values():
+            states = await self._states(group, self._take_overs)
+            for take_over in group:
+                state = take_over.ownership.state
+                if states is None or state is None or state.mirror in states:
+                    continue
+                _log.warning(
+                    "the state record of the mirror is gone, and is written anew",
+                    mirror=state.mirror,
+                    cluster=take_over.settings.name,
+                    hint=f"topic {STATE_TOPIC} says whose the copies are: nobody must delete it",
+                )
+                await write_state(take_over, state)
 
     async def release(self) -> None:
         """Notes in the state records that nothing of this process is under way; call when the last lease has ended.
@@ -291,6 +325,8 @@ class Owners:
         if states is None:
             return
         mirror = take_over.ownership.mirror
+        if (written := take_over.ownership.state) is not None and mirror not in states:
+            states = {**states, mirror: written}  # it was deleted, and is true all the same
         before = states.get(mirror)
         is_ours = before is not None and take_over.ownership.wrote(before)
         if not is_ours:
