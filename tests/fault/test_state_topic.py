@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from mirrorlake.destinations.transactions.owner_states import (
     STATE_TOPIC,
     OwnerState,
     encode_state_batch,
+    find_states,
     read_states,
     transactional_id,
 )
@@ -22,10 +24,14 @@ from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import ProducerIdentity, TransactionState
 from mirrorlake.kafka.wire.apis import PRODUCE_VERSION, Api
 from mirrorlake.kafka.wire.produce import decode_produce, encode_produce
+from mirrorlake.service.lifecycle.endings import EXIT_PARKED
 from support.cleanliness import assert_clean
-from support.copies import wait_until
+from support.command import write_yaml
+from support.copies import log_end, wait_until
 from support.kafka_nodes import TRANSACTION_STATE, KafkaNodes
-from support.records import settings_of
+from support.records import settings_of, simple_records
+from support.service_process import ServiceProcess
+from support.topics import append, delete_topic, make_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -155,3 +161,47 @@ def test_an_owner_whose_record_lost_its_leader_before_the_marker_is_one_and_read
 
     assert run_async(story()).owner == "the owner"
     assert_clean(nodes.inside_servers, [STATE_TOPIC])
+
+
+def test_a_service_whose_state_record_was_deleted_says_so_once_and_writes_it_anew_and_a_parked_copy_keeps_its_reason(
+    new_kafka: NewKafka, run_async: RunAsync, tmp_path: Path
+) -> None:
+    east, west = new_kafka().bootstrap_servers, new_kafka().bootstrap_servers
+    for topic in ("orders", "bills"):
+        make_topic(east, topic, simple_records(5))
+    make_topic(west, "bills", simple_records(9))  # nobody's copy, and longer than the source
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f"""clusters:
+  east: {{bootstrap-servers: "{east}"}}
+  west: {{bootstrap-servers: "{west}"}}
+engine: {{lanes: 1, lease: 1s, discovery: 1s, memory: 512MiB}}
+mirrors:
+  - {{name: trade, source: {{cluster: east, topics: [orders, bills]}}, destinations: [{{type: kafka, cluster: west}}]}}
+""",
+    )
+
+    def states() -> dict[str, OwnerState]:
+        async def ask() -> dict[str, OwnerState]:
+            async with ClusterClient(settings_of(west)) as client:
+                return await find_states(client)
+
+        return run_async(ask())
+
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
+        service.await_words("reason=")
+        wait_until(lambda: log_end(west, "orders") == 5, "the records", log=service.said)
+        before = states()["trade"]
+        delete_topic(west, STATE_TOPIC)
+        service.await_words("the state record of the mirror is gone")
+        wait_until(lambda: "trade" in states(), "the record", log=service.said)
+        append(east, "orders", 0, simple_records(3, start=5))
+        wait_until(lambda: log_end(west, "orders") == 8, "more records", log=service.said)
+        service.signal(15)
+        assert service.exit_code() == EXIT_PARKED
+        said = service.said()
+
+    after = states()["trade"]
+    assert (after.owner, after.topic_ids, after.destinations) == (before.owner, before.topic_ids, before.destinations)
+    assert said.count("the state record of the mirror is gone") == 1
+    assert "reason=missing" not in said

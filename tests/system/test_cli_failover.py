@@ -13,7 +13,7 @@ from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import TopicPartition
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
-from support.copies import assert_equal_in_kafka, log_end, source_end
+from support.copies import assert_equal_in_kafka, log_end, source_end, wait_until
 from support.groups import commit, committed_offsets, new_group
 from support.records import consume, simple_records
 from support.service_process import ServiceProcess
@@ -93,6 +93,34 @@ def test_failover_brings_over_what_is_left_and_the_groups_and_changes_nothing_th
     assert [len(consume(west, topic_name, each)) for each in range(2)] == [30, 25]
     if offsets == "preserve":
         assert [log_end(west, topic_name, each) for each in range(2)] == ends
+
+
+def test_a_plan_says_who_serves_a_mirror_only_of_one_that_lives(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
+    make_topic(east, topic_name, simple_records(10))
+    config = config_of(tmp_path, east, west, topic_name)
+    with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
+        wait_until(lambda: log_end(west, topic_name) == 10, "the records", log=service.said)
+        service.await_words("mirror taken over")
+        alive, living = asked(config, "failover", "plan", "--no-groups")
+        assert service.is_running
+        service.kill()
+
+    dead, silent = asked(config, "failover", "plan", "--no-groups")
+
+    (owner,) = {row["owner"] for row in silent["copies"]}
+    said = [*living["remarks"], *silent["remarks"]]
+    assert [str(each).partition(f" by {owner}")[0] for each in said] == [
+        f"mirror m-{topic_name} is served",
+        f"mirror m-{topic_name} was not given back",
+    ]
+    assert "`failover run --take-over` ends it" in str(said[0])
+    assert str(said[1]).endswith("which gives no sign of life: `failover run` takes it over")
+    assert (alive.code, dead.code) == (0, 0)
+    assert asked(config, "failover", "run", "--yes", "--no-groups")[0].code == 0
+    assert asked(config, "failover", "plan", "--no-groups")[1].get("remarks") is None, "it was given back"
 
 
 def test_a_cluster_that_lists_no_group_is_no_success_unless_none_are_meant(

@@ -6,6 +6,7 @@ One service sees all of it. Each mirror has its own topic and policy, and what h
 import asyncio
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from mirrorlake.service.lifecycle.endings import EXIT_PARKED
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.copies import archived_records, assert_same_records, log_end, wait_until
-from support.records import consume, settings_of, simple_records
+from support.records import Record, consume, settings_of, simple_records
 from support.service_process import ServiceProcess
 from support.topics import append, make_topic, topics_of
 
@@ -26,6 +27,13 @@ pytestmark = pytest.mark.kafka
 
 FIRST, AGAIN = simple_records(5), simple_records(3, start=100)
 POLICIES = {"restart": "west", "new-topic": "west-and-lake", "park": "west"}
+RESIZED = {
+    f"{way}-{policy}-{before}-to-{after}": (way, policy, before, after)
+    for way in ("preserve", "map")
+    for policy in ("restart", "new-topic")
+    for before, after in ((2, 1), (2, 2), (1, 2))
+}
+"""Topics that come again with another number of partitions, or the same one: the offsets, the policy, and how many."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +65,40 @@ class Clusters:
 
         return asyncio.run(ask())
 
-    def make_again(self, name: str) -> None:
+    def make_again(self, name: str, partitions: int = 1) -> None:
         async def delete() -> None:
             async with ClusterClient(settings_of(self.east)) as client:
                 assert await client.topics.delete(self.topic(name))
 
         asyncio.run(delete())
-        make_topic(self.east, self.topic(name), AGAIN)
+        make_topic(self.east, self.topic(name), *[AGAIN] * partitions)
+
+    def filled_again(self, name: str) -> str:
+        """Returns the destination topic that the second topic's records go to."""
+        return self.topic(name) if RESIZED[name][1] == "restart" else f"{self.topic(name)}.2"
+
+    def expected_again(self, name: str) -> list[list[Record]]:
+        """Returns, by partition, what is to lie where the second topic's records go to.
+
+        With mapped offsets they go behind the first one's, whose topic keeps its number of partitions.
+        """
+        way, policy, before, after = RESIZED[name]
+        if (way, policy) != ("map", "restart"):
+            return [[*AGAIN]] * after
+        found = [[*FIRST] for _ in range(before)]
+        for partition in range(after):
+            found[partition % before] += AGAIN
+        return found
+
+    def is_copied_again(self, name: str) -> bool:
+        topic = self.filled_again(name)
+        try:
+            ends = [log_end(self.west, topic, each) for each, _ in enumerate(self.expected_again(name))]
+        except TopicMissingError:
+            return False
+        if RESIZED[name][0] == "preserve":
+            return ends == [3 for _ in ends]  # 5 before
+        return [[*consume(self.west, topic, each).values()] for each, _ in enumerate(ends)] == self.expected_again(name)
 
     def add_partition(self, name: str) -> None:
         async def add() -> None:
@@ -91,6 +126,8 @@ def story(
     clusters.lake.mkdir()
     for name in ("grow", *POLICIES):
         make_topic(east, clusters.topic(name), FIRST)
+    for name, (*_, before, _) in RESIZED.items():
+        make_topic(east, clusters.topic(name), *[FIRST] * before)
     config = write_yaml(clusters.folder / "mirror.yaml", configuration(clusters))
     with ServiceProcess("run", "-c", str(config), folder=clusters.folder, without_spark=True) as service:
         begun = [clusters.topic(name) for name in ("grow", *POLICIES)]
@@ -110,6 +147,8 @@ def change_topics(clusters: Clusters, service: ServiceProcess) -> None:
     make_topic(clusters.east, clusters.topic("late"), FIRST)
     for name in POLICIES:
         clusters.make_again(name)
+    for name, (*_, after) in RESIZED.items():
+        clusters.make_again(name, after)
     for what, is_there in (
         ("the partition that was added", lambda: clusters.copied("grow", 1) == 3),
         ("the topic that came late", lambda: clusters.copied("late") == 5),
@@ -119,6 +158,20 @@ def change_topics(clusters: Clusters, service: ServiceProcess) -> None:
         ("the parked mirror", lambda: "reason=recreated" in service.said()),
     ):
         wait_until(is_there, what, log=service.said)
+    for name in RESIZED:
+        wait_until(partial(clusters.is_copied_again, name), f"the copy of {name}", log=service.said)
+
+
+def topic_id(servers: str, topic: str) -> str:
+    async def ask() -> str:
+        async with ClusterClient(settings_of(servers)) as client:
+            return (await client.metadata([topic], refresh=True)).topics[topic].topic_id
+
+    return asyncio.run(ask())
+
+
+def to_west(way: str) -> str:
+    return f"{{type: kafka, cluster: west, offsets: {way}}}"
 
 
 def configuration(clusters: Clusters) -> str:
@@ -129,6 +182,7 @@ def configuration(clusters: Clusters) -> str:
         ("restart", "restart", west),
         ("new-topic", "new-topic", f"{west}, {lake}"),
         ("park", "park", west),
+        *((name, policy, to_west(way)) for name, (way, policy, *_) in RESIZED.items()),
     ]
     return "\n".join(
         [
@@ -166,6 +220,19 @@ def test_restart_deletes_what_was_copied_and_copies_the_new_topic_in_its_place(s
     assert_same_records(dict(enumerate(AGAIN)), consume(clusters.west, clusters.topic("restart"), 0))
     assert f"{clusters.topic('restart')}.2" not in topics_of(clusters.west)
     assert "destination topic deleted, because the source topic was recreated" in story.said
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_a_topic_that_comes_again_is_copied_whole_whatever_its_number_of_partitions(story: Story, name: str) -> None:
+    """A partition that it lacks by now has nothing to say of the topic that is there."""
+    clusters, (_, policy, before, _) = story.clusters, RESIZED[name]
+    topic = clusters.topic(name)
+    for partition, records in enumerate(clusters.expected_again(name)):
+        assert [*consume(clusters.west, clusters.filled_again(name), partition).values()] == records
+    if policy == "new-topic":
+        assert [*consume(clusters.west, topic, before - 1).values()] == FIRST
+    assert not story.after.troubles(topic)
+    assert clusters.state_of(topic).topic_ids[topic] == topic_id(clusters.east, topic)
 
 
 def test_new_topic_keeps_what_was_copied_and_copies_the_new_one_beside_it(story: Story) -> None:

@@ -14,6 +14,7 @@ from mirrorlake.errors import (
     UnsupportedError,
     WrongTimestampsError,
 )
+from mirrorlake.own_topics import is_own_topic
 from mirrorlake.service.partition_state import PartitionState
 from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 
@@ -108,9 +109,12 @@ def _says_more(state: PartitionState, error: MirrorlakeError, *, is_restarting: 
 
     What is wrong with a topic's settings is none, unless somebody asks to begin anew: it may be mended, and what a
     lease has found is there all the same. Records that got the wrong times are what such a setting has done already.
+    Nor is it one that a topic of mirrorlake's own is gone from the cluster, which keeps a look from all of its copies.
     """
     if not state.is_parked or not isinstance(error, PermanentError) or type(error) is type(state.error):
         return False
+    if isinstance(error, TopicMissingError) and is_own_topic(str(error.facts.get("partition", "")).rpartition("-")[0]):
+        return state.was_refused
     if not isinstance(error, _OF_SETTINGS):
         return True
     return state.was_refused or (is_restarting and not isinstance(state.error, WrongTimestampsError))

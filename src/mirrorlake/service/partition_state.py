@@ -290,7 +290,18 @@ class PartitionState:
         """True where a bounded run has nothing more to do: the end is reached, or nothing will get it there."""
         if self.is_parked or self.gave_up:
             return True
-        return self.once_end is not None and self.position is not None and self.position >= self.once_end
+        is_reached = self.once_end is not None and self.position is not None and self.position >= self.once_end
+        return is_reached and not self.is_past_source_end
+
+    @property
+    def is_past_source_end(self) -> bool:
+        """True where the position is past the source's end as last seen, and so may be none of that source's.
+
+        Not where the copy has all it is to have: it is not compared with the source any more.
+        """
+        if self.has_ended or self.position is None or self.source_end is None:
+            return False
+        return self.position > self.source_end
 
     @property
     def may_have_lost_its_end(self) -> bool:
@@ -353,11 +364,14 @@ class PartitionState:
     def is_ahead(self, now_seconds: float) -> bool:
         """True where the destination has been past the source's end too long for a late answer or an election.
 
-        A bounded run must decide at once, and can: its positions are read before the sources' ends.
+        A bounded run decides at once of archives, as it can: their positions are read before the sources' ends. Those
+        of live copies are read by leases, which may see later ends than a look has.
         """
         if self.ahead_since_seconds is None or self.is_parked:
             return False
-        return self.once_end is not None or now_seconds - self.ahead_since_seconds >= AHEAD_SECONDS
+        if self.once_end is not None and not self.is_live:
+            return True
+        return now_seconds - self.ahead_since_seconds >= AHEAD_SECONDS
 
     @property
     def is_truncated(self) -> bool:

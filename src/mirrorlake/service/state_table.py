@@ -292,8 +292,7 @@ class StateTable:
                 state.saw_source(Bounds(*ends[state.source]), now, wall)
                 if self._phase.once and state.once_end is None:
                     state.once_end = state.source_end
-                is_outside = state.is_ahead(now) or state.is_truncated
-                if not state.is_live and not state.is_leased and is_outside:
+                if self._is_outside(state, now):
                     position = state.position or 0
                     start, end = seen_from(ends[state.source], state.position)
                     lost = missing.get(state.source) if position > end else None
@@ -301,6 +300,16 @@ class StateTable:
                     self._events.lease_ended(-1, state, None, state.failed(error, now))
             self._events.looked(self._states)
             self._tell_ended()
+
+    def _is_outside(self, state: PartitionState, now: float) -> bool:
+        """Tells whether what was just seen of a source is to be said of a copy that needs something else of it.
+
+        Leases of live copies find that out themselves; but a bounded run gives none to one that is past its end.
+        """
+        if state.is_leased or not (state.is_ahead(now) or state.is_truncated):
+            return False
+        is_waited_for = self._phase.once and state.is_past_source_end
+        return not state.is_live or (is_waited_for and now >= state.retry_at_seconds)
 
     def _tell_ended(self) -> None:
         """Tells of the partitions that have all the mirror is to copy, each once, and of mirrors without another."""
@@ -316,14 +325,15 @@ class StateTable:
     def unseen(self, cluster: str, errors: Mapping[TopicPartition, MirrorlakeError]) -> None:
         """Takes why a look at the source cluster of that name failed, by partition.
 
-        A bounded run that has not found where a partition ends gives it no lease. So the look is its try, or the run
-        would wait for ever.
+        A bounded run that has not found where a partition ends gives it no lease, nor one that is past the end it has
+        found. So the look is its try, or the run would wait for ever.
         """
         now = self._clock.elapsed_seconds()
         with self._lock:
             for state in self._from(cluster, errors) if self._phase.once else ():
-                is_begun = state.once_end is not None or state.is_leased or state.is_finished
-                if not is_begun and not state.is_paused and now >= state.retry_at_seconds:
+                is_begun = state.once_end is not None and not state.is_past_source_end
+                is_left_alone = is_begun or state.is_leased or state.is_finished
+                if not is_left_alone and not state.is_paused and now >= state.retry_at_seconds:
                     self._events.lease_ended(-1, state, None, state.failed(errors[state.source], now))
 
     def ends_to_ask(self, cluster: str) -> Sequence[TopicPartition]:

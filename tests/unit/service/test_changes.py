@@ -223,3 +223,15 @@ def test_what_is_to_begin_anew_does_so_unless_the_look_finds_something_wrong() -
     wrong = PartitionCountError("one and two")
     changes = find_changes([target(0, error=wrong)], [parked], restarting=[parked])
     assert (changes.fresh, changes.retired, changes.explained) == ([], [], [(parked, wrong)])
+
+
+def test_a_topic_of_mirrorlakes_own_that_is_gone_does_not_take_the_place_of_what_parked_a_copy() -> None:
+    gone = [
+        TopicMissingError(f"ListOffsets of {name}-0 was refused", partition=f"{name}-0")
+        for name in ("mirrorlake.state", "mirrorlake.progress.m")
+    ]
+    parked = served(target(0), parked=ChainBrokenError("no segment is there"))
+    for error in gone:
+        assert find_changes([target(0, error=error)], [parked]).explained == []
+    source = TopicMissingError("the source topic is gone", partition="orders-0")
+    assert find_changes([target(0, error=source)], [parked]).explained == [(parked, source)]

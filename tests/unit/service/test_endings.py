@@ -1,6 +1,6 @@
 """What is left when a run ends, in words."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mirrorlake.clock import ManualClock
+from mirrorlake.config.loading import parse_configuration
 from mirrorlake.errors import (
     BrokerUnreachableError,
     MirrorlakeError,
@@ -30,6 +31,8 @@ from mirrorlake.service.lifecycle.endings import (
 from mirrorlake.service.partition_state import ONCE_FAILURES_MAX, PartitionState
 from mirrorlake.service.sight.events import Events
 from mirrorlake.service.sight.metrics import Metrics
+from mirrorlake.topics.sources import source_of
+from mirrorlake.topics.targets import UNKNOWN_PARTITION, Target
 from support.leases import archive_work
 from support.partition_states import kafka_state, table_of
 
@@ -48,13 +51,17 @@ def run_state(partition: int, errors: Iterable[MirrorlakeError]) -> PartitionSta
 
 
 def ending(
-    *states: PartitionState, once: bool = True, ended: bool = True, stopped: bool = False
+    *states: PartitionState,
+    once: bool = True,
+    ended: bool = True,
+    stopped: bool = False,
+    waiting: Sequence[Target] = (),
 ) -> tuple[int, list[tuple[str, str]]]:
     """The exit code, and of each line what it says and which partitions it names."""
     clock = ManualClock()
     table = table_of(*states, clock=clock, events=Events(Metrics(clock=clock), clock, {}), once=once)
     with capture_logs() as lines:
-        code = exit_code(table, once=once, ended=ended, superseded=None, waiting=[], stopped=stopped)
+        code = exit_code(table, once=once, ended=ended, superseded=None, waiting=waiting, stopped=stopped)
     return code, [(line["event"], line["left"]) for line in lines]
 
 
@@ -121,6 +128,39 @@ def test_a_bounded_run_that_was_asked_to_stop_names_what_is_parked_and_what_it_h
         [(PARKED, _left(parked)), (STOPPED, f"{_left(left)}; {_left(archived)}"), (GAVE_UP, _left(given_up))],
     )
     assert ending(parked, done, stopped=True) == (EXIT_PARKED, [(PARKED, _left(parked))])
+
+
+def test_what_could_not_even_be_asked_for_is_named_as_all_else_each_once() -> None:
+    config = b"""
+clusters: {east: {bootstrap-servers: "east:9092"}, west: {bootstrap-servers: "west:9092"}}
+mirrors: [{name: m, source: {cluster: east, topics: [orders]}, destinations: [{type: kafka, cluster: west}]}]
+"""
+    mirror = parse_configuration(config, file="mirror.yaml", environ={}).mirrors[0]
+    waiting = [
+        Target(
+            mirror=mirror,
+            destination=mirror.destinations[0],
+            source_work=source_of(mirror),
+            source=TopicPartition(topic, partition),
+            error=AWAY,
+        )
+        for topic, partition in (
+            ("orders", 0),
+            ("orders", 1),
+            ("bills", UNKNOWN_PARTITION),
+            ("bills", UNKNOWN_PARTITION),
+        )
+    ]
+    assert ending(waiting=waiting) == (
+        EXIT_FAILED,
+        [
+            (
+                GAVE_UP,
+                "m: orders-0 to west, offsets unknown; m: orders-1 to west, offsets unknown; "
+                "m: bills to west, offsets unknown",
+            )
+        ],
+    )
 
 
 def test_an_end_at_which_nothing_is_left_says_nothing() -> None:

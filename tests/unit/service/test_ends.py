@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from mirrorlake.errors import BrokerUnreachableError, DestinationAheadError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.observer import _by_source
-from mirrorlake.service.partition_state import PartitionState, StateName
+from mirrorlake.service.partition_state import AHEAD_SECONDS, ONCE_FAILURES_MAX, PartitionState, StateName
 from mirrorlake.service.sight.health import Phase, readiness
 from mirrorlake.sources.client import Bounds
 from unit.service.test_supervisor import RULE, Bench, archive_state, found, kafka_state, row
@@ -104,3 +105,48 @@ def test_a_service_whose_mirrors_have_all_ended_is_ready() -> None:
     bench = Bench(state)
     look(bench, 90, 40)
     assert readiness(Phase.SERVING, [state], [], sources={"m": "east"}, now_seconds=3600.0).is_good
+
+
+@pytest.mark.parametrize(
+    ("once", "limit", "ends", "expected"),
+    [
+        (True, None, [50], "waits"),
+        (True, None, [50, 100], "finished"),
+        (True, None, [50, 130], "finished"),
+        (True, None, [50, 50, 50], "parked"),
+        (True, 40, [50, 50, 50], "finished"),
+        (False, None, [50, 50, 50], "waits"),
+    ],
+    ids=["asked-again", "it-lagged", "others-copied-more", "its-end-is-lost", "ended", "leases-find-out"],
+)
+def test_a_bounded_run_is_not_over_where_a_copy_is_past_the_end_of_its_source(
+    once: bool, limit: int | None, ends: list[int], expected: str
+) -> None:
+    """A leader's end may lag for a moment, so it is believed once it is seen for as long as elsewhere."""
+    state = kafka_state(0)
+    bench = Bench(bounded(state) if limit is not None else state, once=once)
+    look(bench, ends[0], limit)
+    bench.end(0, found(bench, 0)[0], row(state, 100, end=50))
+    for end in ends:
+        if state.is_parked:
+            break
+        look(bench, end, limit)
+        bench.clock.advance(AHEAD_SECONDS)
+    is_over = bench.supervisor.is_finished or state.has_ended
+    assert ("parked" if state.is_parked else "finished" if is_over else "waits") == expected
+    if state.is_parked:
+        assert isinstance(state.error, DestinationAheadError)
+        assert (state.error.facts["position"], state.error.facts["source_end"]) == (100, 50)
+
+
+def test_a_bounded_run_gives_up_a_copy_past_an_end_that_cannot_be_asked_for_again() -> None:
+    state = kafka_state(0)
+    bench = Bench(state, once=True)
+    look(bench, 50, None)
+    bench.end(0, found(bench, 0)[0], row(state, 100, end=50))
+    looks = 0
+    while not bench.supervisor.is_finished and looks < 100:
+        looks += 1
+        bench.table.unseen("east", {P0: BrokerUnreachableError("it is away")})
+        bench.clock.advance(10)
+    assert (state.gave_up, looks) == (True, ONCE_FAILURES_MAX)

@@ -61,7 +61,7 @@ def plan(path: Path, options: FailoverOptions, *, as_json: bool) -> int:
     config = _between_clusters(whole, options.mirrors)
     rows = _read(config)
     groups = _groups(whole, config, rows, options, places=False)
-    _show(rows, groups, None, as_json=as_json)
+    _show(_with_lives(rows), groups, None, as_json=as_json)
     return _code_of_plan(rows, groups)
 
 
@@ -84,7 +84,8 @@ def run(
     config = _between_clusters(whole, options.mirrors)
     before = _read(config)
     if asks:
-        _show(before, _groups(whole, config, before, options, places=False), None, as_json=False)
+        groups = _groups(whole, config, before, options, places=False)
+        _show(_with_lives(before), groups, None, as_json=False)
         if not typer.confirm("copy what is left, and take the groups along?", err=True):
             return EXIT_FAILED
     if (to_copy := _to_copy(config, before)) is not None:
@@ -112,6 +113,13 @@ def _read(config: "Configuration") -> "list[CopyRow]":
     from mirrorlake.service.failover.reading import read_copies
 
     return ask(read_copies(config))
+
+
+def _with_lives(rows: "Sequence[CopyRow]") -> "list[CopyRow]":
+    from mirrorlake.clock import SystemClock
+    from mirrorlake.service.failover.reading import with_lives
+
+    return ask(with_lives(rows, clock=SystemClock()))
 
 
 def _reachable(config: "Configuration", rows: "Sequence[CopyRow]") -> "Configuration | None":
@@ -206,8 +214,21 @@ def remarks(rows: "Sequence[CopyRow]", *, is_after: bool) -> list[str]:
         if row.state is CopyState.BEHIND and is_after:
             found[f"mirror {name}: its source has more by now: something still writes there"] = None
         if row.owner and not is_after:
-            found[f"mirror {name} is served by {row.owner}: end that process first, or give --take-over"] = None
+            found[_of_owner(row)] = None
     return list(found)
+
+
+def _of_owner(row: "CopyRow") -> str:
+    """Returns what must be said of a mirror that its owner has not given back."""
+    from mirrorlake.service.failover.copies import Life
+
+    mirror = f"mirror {row.row.target.mirror.name}"
+    if row.life is Life.ANSWERS:
+        return f"{mirror} is served by {row.owner}: end that process first; `failover run --take-over` ends it as well"
+    kept = f"{mirror} was not given back by {row.owner}"
+    if row.life is Life.SILENT:
+        return f"{kept}, which gives no sign of life: `failover run` takes it over"
+    return f"{kept}, and whether that process is alive is not known: end it first"
 
 
 def _show(

@@ -14,7 +14,7 @@ import numpy as np
 
 from mirrorlake.destinations.transactions.session import IS_OVER, TransactionSession
 from mirrorlake.destinations.transactions.written_records import read_written_by
-from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError
+from mirrorlake.errors import BrokerNotReadyError, DestinationForeignError, TopicMissingError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import AppendState, ProducerIdentity, TransactionState
 from mirrorlake.kafka.control.range_reader import read_range
@@ -211,10 +211,14 @@ async def read_states(client: ClusterClient) -> dict[str, OwnerState]:
         DestinationForeignError: the topic holds what is not ours.
         MirrorlakeError: the topic can be neither read nor made.
     """
-    if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:  # who has it needs no right to create it
-        configs = {"cleanup.policy": "compact"}
-        await client.topics.create(STATE_TOPIC, partitions=1, replication_factor=-1, configs=configs)
+    if not await _is_there(client):  # who has it needs no right to create it
+        await _create(client)
     try:
+        return await _read_all(client, isolation_level=READ_UNCOMMITTED)
+    except TopicMissingError:
+        if await _is_there(client, refresh=True):
+            raise
+        await _create(client)
         return await _read_all(client, isolation_level=READ_UNCOMMITTED)
     except BrokerNotReadyError:
         if not await _end_forgotten(client):
@@ -229,9 +233,23 @@ async def find_states(client: ClusterClient) -> dict[str, OwnerState]:
         DestinationForeignError: the topic holds what is not ours.
         MirrorlakeError: the topic cannot be read.
     """
-    if STATE_TOPIC not in (await client.metadata([STATE_TOPIC])).topics:
+    if not await _is_there(client):
         return {}
-    return await _read_all(client, isolation_level=READ_COMMITTED)
+    try:
+        return await _read_all(client, isolation_level=READ_COMMITTED)
+    except TopicMissingError:  # deleted since this client was told of it
+        if await _is_there(client, refresh=True):
+            raise
+        return {}
+
+
+async def _is_there(client: ClusterClient, *, refresh: bool = False) -> bool:
+    return STATE_TOPIC in (await client.metadata([STATE_TOPIC], refresh=refresh)).topics
+
+
+async def _create(client: ClusterClient) -> None:
+    configs = {"cleanup.policy": "compact"}
+    await client.topics.create(STATE_TOPIC, partitions=1, replication_factor=-1, configs=configs)
 
 
 async def _read_all(client: ClusterClient, *, isolation_level: int) -> dict[str, OwnerState]:

@@ -35,19 +35,30 @@ class CopyState(StrEnum):
     """The copy, or where it ends, could not be read."""
 
 
+class Life(StrEnum):
+    """Whether the owner of a mirror that was not given back is alive."""
+
+    ANSWERS = "answers"
+    SILENT = "silent"
+    UNKNOWN = "unknown"
+    """It was not asked, or nobody may ask it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRow:
     """One source partition at one Kafka destination; offsets are the source's.
 
     ``newest_ms`` is the time of the newest batch of the copy in Unix milliseconds, None where it holds none or was not
     looked at. ``is_others`` is True where others are seen to have written the newest records of a copy with equal
-    offsets, None where that could not be looked at: the log may end behind what was copied then.
+    offsets, None where that could not be looked at: the log may end behind what was copied then. ``life`` is that of
+    the owner, where there is one.
     """
 
     row: StatusRow
     state: CopyState
     newest_ms: int | None = None
     is_others: bool | None = False
+    life: Life = Life.UNKNOWN
 
     @property
     def missing(self) -> int | None:

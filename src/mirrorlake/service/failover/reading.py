@@ -1,17 +1,24 @@
-"""How all copies of a configuration stand now, each compared with its source where that can be asked. Reads only."""
+"""How all copies of a configuration stand now, each compared with its source where that can be asked.
+
+Changes nothing. Owners are asked for a sign of life, which supersedes nobody.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from mirrorlake.clock import Clock
 from mirrorlake.config.destinations.kafka import KafkaDestination
 from mirrorlake.config.resolved import Configuration, Mirror
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.transactions.owner_states import find_states
 from mirrorlake.errors import MirrorlakeError, TopicMissingError, TransientError
-from mirrorlake.service.failover.copies import CopyRow, copy_row, is_source_gone
+from mirrorlake.kafka.wire.settings import ClusterSettings
+from mirrorlake.service.failover.copies import CopyRow, Life, copy_row, is_source_gone
 from mirrorlake.service.failover.without_source import read_without_source
+from mirrorlake.service.owners.owner_life import find_living
 from mirrorlake.service.status import StatusRow, read_compared_status
+from mirrorlake.together import all_of
 
 
 async def read_copies(config: Configuration) -> list[CopyRow]:
@@ -34,6 +41,44 @@ async def read_copies(config: Configuration) -> list[CopyRow]:
     finally:
         await clients.close()
     return [row for mirror in config.enabled_mirrors for row in known[mirror.name]]
+
+
+async def with_lives(rows: Sequence[CopyRow], *, clock: Clock) -> list[CopyRow]:
+    """Returns the rows with whether the owners of those that were not given back are alive.
+
+    Waits some seconds for the answer of one that is not.
+
+    Args:
+        rows: as read.
+        clock: bounds the waiting.
+    """
+    asked: dict[str, tuple[ClusterSettings, set[str]]] = {}
+    for row in rows:
+        if row.owner:
+            settings = row.row.target.destination_cluster
+            asked.setdefault(settings.name, (settings, set()))[1].add(row.row.target.mirror.name)
+    clients = WorkerCache()
+    try:
+        answers = await all_of(_lives(clients, *each, clock=clock) for each in asked.values())
+    finally:
+        await clients.close()
+    lives = dict(zip(asked, answers, strict=True))
+    return [
+        replace(row, life=lives[row.row.target.destination_cluster.name][row.row.target.mirror.name])
+        if row.owner
+        else row
+        for row in rows
+    ]
+
+
+async def _lives(
+    clients: WorkerCache, settings: ClusterSettings, mirrors: set[str], *, clock: Clock
+) -> dict[str, Life]:
+    try:
+        living = {state.mirror for state in await find_living(clients.client(settings), mirrors, clock=clock)}
+    except MirrorlakeError:
+        return dict.fromkeys(mirrors, Life.UNKNOWN)
+    return {mirror: Life.ANSWERS if mirror in living else Life.SILENT for mirror in mirrors}
 
 
 async def _without_source(

@@ -107,6 +107,7 @@ class Discovery:
             self._tell_idle(targets)
         self._waiting_at_seconds = now + DISCOVER_AGAIN_SECONDS
         self.rounds += 1
+        self._tell_unseen(targets)
         table.sources_seen(sources_found(targets))
         table.keeps({(t.mirror.name, t.source): t.source_retention for t in targets if t.source_configs})
         waiting = {(t.mirror.name, t.destination.label) for t in self._starts.waiting}
@@ -126,6 +127,12 @@ class Discovery:
         )
         self._apply(changes)
         self._refuse_restarts(targets, changes)
+
+    def _tell_unseen(self, targets: Sequence[Target]) -> None:
+        """Tells which mirrors that this process owns this look has found no state record of."""
+        owners = self._parts.owners
+        found = {(t.mirror.name, t.kafka.cluster.name) for t in targets if t.is_topic and not t.error and not t.owner}
+        owners.records_unseen(key for key in found if owners.owns(key[0], [key[1]]))
 
     def _apply(self, changes: Changes) -> None:
         for state in changes.retired:

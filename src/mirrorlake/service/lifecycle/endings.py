@@ -97,8 +97,17 @@ def _given_up(states: Sequence[PartitionState], waiting: Sequence[Target]) -> li
     """Returns what a bounded run leaves that it tried often enough, or could not even ask for."""
     return [
         *(_left(state) for state in states if state.gave_up),
-        *(f"{target.mirror.name}: {target.source.topic} ({target.destination.label})" for target in waiting),
+        *dict.fromkeys(_left_unasked(target) for target in waiting),
     ]
+
+
+def _left_unasked(target: Target) -> str:
+    """Returns a partition of which nothing is known, in the words of `_left`."""
+    return f"{target.mirror.name}: {_source_said(target.source)} to {target.destination.label}, offsets unknown"
+
+
+def _source_said(source: TopicPartition) -> str:
+    return source.topic if source.partition == UNKNOWN_PARTITION else str(source)
 
 
 def _named(names: Sequence[str]) -> str:
@@ -117,7 +126,6 @@ def _offsets_left(states: Sequence[PartitionState]) -> int | str:
 
 def _left(state: PartitionState) -> str:
     """Returns a partition and the offsets that are left at its source, both inclusive, in words."""
-    source = state.source.topic if state.source.partition == UNKNOWN_PARTITION else str(state.source)
     end = state.source_end if state.once_end is None else state.once_end
     said = _offsets_said(state.position, end)
     if isinstance(state.error, TopicRecreatedError):
@@ -125,7 +133,7 @@ def _left(state: PartitionState) -> str:
     elif isinstance(state.error, TopicMissingError) and end is not None and end < (state.position or 0):
         # A topic that was away and is back may be another one, whose end says nothing of what was copied.
         said = f"position {state.position}, not known whether the source topic is the same"
-    return f"{state.mirror}: {source} to {state.destination}, {said}"
+    return f"{state.mirror}: {_source_said(state.source)} to {state.destination}, {said}"
 
 
 def _offsets_said(position: int | None, end: int | None) -> str:

@@ -28,6 +28,7 @@ from mirrorlake.service.owners.take_overs import (
     refuse,
     say_continued,
     say_taken,
+    targets_after,
     wait_seconds,
     with_hold,
 )
@@ -62,6 +63,7 @@ class Owners:
         self._began_ms = int(clock.now_seconds() * 1000)
         # State records are written one after another: topics are found while owners are compared.
         self._turn = asyncio.Lock()
+        self._unseen: frozenset[tuple[str, str]] = frozenset()
 
     def holding(self, mirror: str, cluster: str, shard: int, destination: TopicPartition) -> Holding:
         """Returns what this process holds of a shard of ``mirror`` at a destination partition. May be called anywhere.
@@ -168,7 +170,7 @@ class Owners:
                 return
 
     async def check(self) -> list[tuple[Target, MirrorlakeError]]:
-        """Compares owners once, takes what could not be taken before, and remembers new producer ids.
+        """Compares owners once, takes what could not be taken before, and keeps the state records true.
 
         Returns:
             Targets that ``take`` had let through because their cluster could not be asked, and that its state
@@ -178,6 +180,7 @@ class Owners:
             SupersededError: another process has taken a mirror over.
         """
         async with self._turn:
+            await self._write_missing()
             groups = by_cluster(self._take_overs).values()
             return [each for group in groups for each in await self._check_cluster(group)]
 
@@ -229,6 +232,38 @@ class Owners:
             mirror=mirror,
         )
 
+    def records_unseen(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Takes which state records a look did not find; what is ours and gone is written anew. May be called anywhere.
+
+        Args:
+            keys: mirrors by name, with the name of their destination cluster.
+        """
+        self._unseen = self._unseen | {*keys}
+
+    async def _write_missing(self) -> None:
+        """Writes the state records of our mirrors anew that are gone: somebody has deleted them, or their topic.
+
+        Until they are there nobody else knows whose the copies are.
+
+        Raises:
+            SupersededError: another process has taken a mirror over.
+        """
+        unseen, self._unseen = self._unseen, frozenset()
+        mine = {key: self._take_overs[key] for key in unseen if self.owns(key[0], [key[1]])}
+        for group in by_cluster(mine).values():
+            states = await self._states(group, self._take_overs)
+            for take_over in group:
+                state = take_over.ownership.state
+                if states is None or state is None or state.mirror in states:
+                    continue
+                _log.warning(
+                    "the state record of the mirror is gone, and is written anew",
+                    mirror=state.mirror,
+                    cluster=take_over.settings.name,
+                    hint=f"topic {STATE_TOPIC} says whose the copies are: nobody must delete it",
+                )
+                await write_state(take_over, state)
+
     async def release(self) -> None:
         """Notes in the state records that nothing of this process is under way; call when the last lease has ended.
 
@@ -250,7 +285,7 @@ class Owners:
     def _group(self, targets: Iterable[Target]) -> dict[tuple[str, str], TakeOver]:
         """Returns what the targets are part of; what is held already is taken along, with the targets it had."""
         groups: dict[tuple[str, str], TakeOver] = {}
-        held: dict[tuple[str, str], dict[Place, Target]] = {}
+        found: dict[tuple[str, str], dict[Place, Target]] = {}
         for target in targets:
             if not target.is_topic or not target.source_cluster_id:
                 continue
@@ -259,11 +294,9 @@ class Owners:
             key = _key(target)
             if key not in groups:
                 groups[key] = self._take_overs.get(key) or self._new(target)
-                held[key] = {place_of(each): each for each in groups[key].targets}
-            held[key].pop(place_of(target), None)  # what was found anew stands behind what was not
-            held[key][place_of(target)] = target
+            found.setdefault(key, {})[place_of(target)] = target
         for key, take_over in groups.items():
-            take_over.targets = [*held[key].values()]
+            take_over.targets = targets_after(take_over.targets, [*found[key].values()])
         return groups
 
     def _new(self, target: Target) -> TakeOver:
@@ -292,6 +325,8 @@ class Owners:
         if states is None:
             return
         mirror = take_over.ownership.mirror
+        if (written := take_over.ownership.state) is not None and mirror not in states:
+            states = {**states, mirror: written}  # it was deleted, and is true all the same
         before = states.get(mirror)
         is_ours = before is not None and take_over.ownership.wrote(before)
         if not is_ours:

@@ -12,7 +12,7 @@ from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.wire.settings import ClusterSettings
-from mirrorlake.service.owners.owner_refusals import Place
+from mirrorlake.service.owners.owner_refusals import Place, place_of
 from mirrorlake.topics.handover import States, holds, predecessors
 from mirrorlake.topics.targets import Target
 
@@ -44,6 +44,27 @@ def by_cluster(take_overs: Mapping[tuple[str, str], TakeOver]) -> dict[str, list
     for each in take_overs.values():
         groups[each.settings.name].append(each)
     return groups
+
+
+def targets_after(held: Sequence[Target], found: Sequence[Target]) -> list[Target]:
+    """Returns the targets of a mirror at a cluster, once more of them were found; those stand behind the others.
+
+    A source topic that was recreated with fewer partitions leaves targets that nothing takes the place of. They are of
+    a topic that is gone: what they say of it, such as its id, must not get into the state record again, nor may a
+    partition be asked for that its copy lacks by now.
+
+    Args:
+        held: as found before.
+        found: just now; at most one of each place.
+    """
+    ids = {(each.source.topic, each.destination.label): each.topic_id for each in found if each.topic_id}
+    places = {place_of(each) for each in found}
+    kept = [each for each in held if place_of(each) not in places and not _is_of_topic_before(each, ids)]
+    return [*kept, *found]
+
+
+def _is_of_topic_before(target: Target, ids: Mapping[tuple[str, str], str]) -> bool:
+    return "" != target.topic_id != ids.get((target.source.topic, target.destination.label), target.topic_id)
 
 
 def map_shards(take_over: TakeOver) -> int:
