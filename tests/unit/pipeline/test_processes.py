@@ -3,7 +3,8 @@ import sys
 
 from mirrorlake.pipeline.processes import descendants, kill
 
-CHILD_OF_A_CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', {!r}])"
+# It goes on when its child is killed, or it could end by itself before its own turn.
+CHILD_OF_A_CHILD = "import subprocess, sys, time; subprocess.run([sys.executable, '-c', {!r}]); time.sleep(60)"
 SAYS_SO_AND_WAITS = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
 
 
