@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
 from mirrorlake.errors import ConfigurationError
@@ -43,16 +42,17 @@ class Submission:
 
     Args:
         gateway: PySpark's gateway to its JVM.
+        environ: the variables by which it told of itself.
 
     Attributes:
         spark_version: that it is of.
         settings: all settings of Spark that it has.
-        environ: the variables by which it told of itself.
+        environ: as given.
     """
 
-    def __init__(self, gateway: Any) -> None:
+    def __init__(self, gateway: Any, environ: Mapping[str, str]) -> None:
         self._jvm = gateway.jvm
-        self.environ: dict[str, str] = {}
+        self.environ = environ
         self.spark_version = str(self._jvm.org.apache.spark.package.SPARK_VERSION())
         self.settings = {str(each._1()): str(each._2()) for each in self._jvm.org.apache.spark.SparkConf().getAll()}
 
@@ -118,11 +118,14 @@ def begin_submission() -> Submission | None:
     global _begun
     if not all(name in os.environ for name in _GATEWAY):
         return None
+    from importlib.metadata import version
+
     from pyspark.java_gateway import launch_gateway
 
-    found = Submission(launch_gateway())
+    found = Submission(launch_gateway(), {name: os.environ[name] for name in _GATEWAY})
     check_version(found.spark_version, version("pyspark"))
-    found.environ.update((name, os.environ.pop(name)) for name in _GATEWAY)
+    for name in _GATEWAY:
+        del os.environ[name]
     _begun = found
     return found
 

@@ -23,12 +23,15 @@ async def missing_rights(rows: Sequence[StatusRow], clients: WorkerCache) -> lis
     Rows with an error have one already, and get none here.
     """
     unread, rights = await both(_unreadable_sources(rows, clients), _rights(rows, clients))
-    return [
-        None
-        if row.error is not None
-        else unread.get(_source_topic(row)) or _missing(row, rights) or await asyncio.to_thread(_unwritable, row)
-        for row in rows
-    ]
+
+    def refused(row: StatusRow) -> MirrorlakeError | None:
+        if row.error is not None:
+            return None
+        denied_by_kafka = unread.get(_source_topic(row)) or _missing(row, rights)
+        return denied_by_kafka or kind_of(row.target.destination).why_not_writable(row.target)
+
+    # A file system may take its time with the answer.
+    return await asyncio.to_thread(lambda: [refused(row) for row in rows])
 
 
 # --- sources ----------------------------------------------------------------------------------------------
@@ -99,10 +102,6 @@ def _missing(row: StatusRow, rights: Mapping[str, Rights | MirrorlakeError]) -> 
         if lacking:
             return denied(cluster, topic, lacking[0])
     return None
-
-
-def _unwritable(row: StatusRow) -> MirrorlakeError | None:
-    return kind_of(row.target.destination).why_not_writable(row.target)
 
 
 def denied(cluster: str, topic: str, operation: str) -> PermissionDeniedError:
