@@ -16,7 +16,7 @@ from mirrorlake.errors import MirrorlakeError, TopicMissingError, TransientError
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.service.failover.copies import CopyRow, Life, copy_row, is_source_gone
 from mirrorlake.service.failover.without_source import read_without_source
-from mirrorlake.service.owners.owner_life import find_living
+from mirrorlake.service.owners.owner_life import find_living, mirrors_by_cluster
 from mirrorlake.service.status import StatusRow, read_compared_status
 from mirrorlake.together import all_of
 
@@ -52,11 +52,7 @@ async def with_lives(rows: Sequence[CopyRow], *, clock: Clock) -> list[CopyRow]:
         rows: as read.
         clock: bounds the waiting.
     """
-    asked: dict[str, tuple[ClusterSettings, set[str]]] = {}
-    for row in rows:
-        if row.owner:
-            settings = row.row.target.destination_cluster
-            asked.setdefault(settings.name, (settings, set()))[1].add(row.row.target.mirror.name)
+    asked = mirrors_by_cluster(row.row.target for row in rows if row.owner)
     clients = WorkerCache()
     try:
         answers = await all_of(_lives(clients, *each, clock=clock) for each in asked.values())

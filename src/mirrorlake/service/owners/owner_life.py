@@ -37,13 +37,19 @@ async def living_by_cluster(
     clients: WorkerCache, targets: Sequence[Target], *, clock: Clock
 ) -> dict[str, list[OwnerState]]:
     """Returns the mirrors of ``targets`` that somebody is alive to serve, by destination cluster; see `living_at`."""
-    wanted: dict[str, tuple[ClusterSettings, set[str]]] = {}
+    wanted = mirrors_by_cluster(targets)
+    found = await all_of(living_at(clients, *each, clock=clock) for each in wanted.values())
+    return {name: living for name, living in zip(wanted, found, strict=True) if living}
+
+
+def mirrors_by_cluster(targets: Iterable[Target]) -> dict[str, tuple[ClusterSettings, set[str]]]:
+    """Returns the mirrors of targets by the name of their destination cluster, with its settings."""
+    found: dict[str, tuple[ClusterSettings, set[str]]] = {}
     for target in targets:
         if target.is_topic:
             settings = target.destination_cluster
-            wanted.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
-    found = await all_of(living_at(clients, *each, clock=clock) for each in wanted.values())
-    return {name: living for name, living in zip(wanted, found, strict=True) if living}
+            found.setdefault(settings.name, (settings, set()))[1].add(target.mirror.name)
+    return found
 
 
 async def living_at(
