@@ -239,6 +239,7 @@ def test_a_service_that_serves_the_mirror_is_named_and_ended_only_where_that_is_
 ) -> None:
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     make_topic(east, topic_name, simple_records(30))
+    commit(east, new_group(), {TopicPartition(topic_name, 0): 12})
     config = config_of(tmp_path, east, west, topic_name)
     with ServiceProcess("run", "-c", str(config), folder=tmp_path, without_spark=True) as service:
         service.await_words("caught up")
@@ -260,6 +261,7 @@ def test_a_failover_that_is_killed_ends_as_one_that_was_not(
     east, west = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers
     make_topic(east, topic_name, simple_records(3000), simple_records(3000))
     config = config_of(tmp_path, east, west, topic_name)
+    commit(east, new_group(), {TopicPartition(topic_name, 0): 12})
     words = ("failover", "run", "-c", str(config), "--yes")
     with ServiceProcess(*words, folder=tmp_path, without_spark=True) as process:
         process.await_words("mirror taken over")

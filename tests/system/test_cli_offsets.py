@@ -318,7 +318,15 @@ def test_a_file_without_a_line_and_one_that_is_not_there_are_refused(site: Site)
         ended = site.imported(text, "--yes")
         assert (ended.code, ended.out) == (1, "")
         assert "error: the file has no line that says a position" in ended.err
-    assert site.offsets("import", "--file", site.folder / "absent", "--yes").code == 1
+    ended = site.offsets("import", "--file", site.folder / "absent", "--yes")
+    assert (ended.code, ended.err) == (1, f"error: {site.folder}/absent: No such file or directory\n")
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_was_asked_for(site: Site) -> None:
+    for file, why in (("absent/positions", "No such file or directory"), ("lake", "Is a directory")):
+        ended = site.offsets("export", "--file", site.folder / file)
+        assert (ended.code, ended.out, ended.err) == (1, "", f"error: {site.folder / file}: {why}\n")
+    assert sorted(each.name for each in site.folder.iterdir() if each.name.endswith(".part")) == []
 
 
 def test_a_reset_of_what_is_not_moved_says_so_once_for_a_topic(site: Site) -> None:
@@ -434,3 +442,8 @@ def test_a_mirror_or_destination_that_is_not_there_is_refused_and_asks_for_nothi
         ended = site.offsets("list", *options)
         assert (ended.code, ended.out) == (1, "")
         assert "hint: there are " in ended.err
+    for asked in (("--topic", "nothing"), ("--topic", site.topic, "--partition", "7")):
+        for verb in ("list", "export"):
+            ended = site.offsets(verb, *asked)
+            assert (ended.code, ended.out) == (1, "")
+            assert ended.err.startswith("error: no mirror copies what was asked for\n")

@@ -77,6 +77,11 @@ def test_offsets_of_groups_are_exported_and_imported_with_what_was_committed_bes
         )
     ]
     assert group in site.offsets("list", "--topic", site.topic).out
+    for options in (("--group", "nobody"), ("--group", group, "--topic", "nothing")):
+        for verb in ("list", "export"):
+            nothing = site.offsets(verb, *options)
+            assert (nothing.code, nothing.out) == (1, "")
+            assert nothing.err == "error: no offset is committed of what was asked for\n"
 
     copied = new_group()
     told = site.imported(exported.out.replace(group, copied), "--format", "json", "--group", copied, "--dry-run")

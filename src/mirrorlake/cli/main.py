@@ -64,7 +64,7 @@ def ending_as_a_command() -> Iterator[None]:
         sys.exit(EXIT_FAILED)
     except OSError as error:
         _drop_stdout()
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_said(error)}", file=sys.stderr)
         sys.exit(EXIT_FAILED)
 
 
@@ -77,6 +77,12 @@ def main(engine: "EngineBuilder | None" = None) -> None:
     # What a verb imports lives to its end, too.
     with ending_as_a_command(), rarely_collected():
         app(obj=engine)
+
+
+def _said(error: OSError) -> str:
+    """Returns what the system says of a file, without its number and Python's quotes."""
+    why = error.strerror or str(error)
+    return why if error.filename is None else f"{error.filename}: {why}"
 
 
 def _drop_stdout() -> None:

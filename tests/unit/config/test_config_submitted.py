@@ -101,7 +101,7 @@ def test_a_cluster_that_spark_submit_names_needs_what_one_in_the_file_needs() ->
     assert problems("lanes: 2", spark_master=MASTER, **{**SECURE, "spark.authenticate": "false"}) == [
         "m.yaml:11: engine.spark-conf: a cluster needs `spark.authenticate: true`: else everybody who reaches its "
         "ports can run code (see docs/cluster.md)",
-        "spark-submit: spark.authenticate: expected true, found `false` (nobody else may reach its leases)",
+        "spark-submit: spark.authenticate: expected true, found `false` (nobody but this program may reach its leases)",
     ]
     assert problems(spark_master="mesos://h:1") == [
         "m.yaml:2: engine.master: expected `spark://host:port`, `k8s://…`, `yarn` or `local[n]`"

@@ -1,12 +1,9 @@
 """What a cluster is told, and where its executors find this process."""
 
-import socket
 import sys
 from pathlib import Path
 
-import pytest
-
-from mirrorlake.pipeline.cluster.conf import DEFAULTS, address_towards, cluster_conf, python_of
+from mirrorlake.pipeline.cluster.conf import DEFAULTS, cluster_conf, python_of
 from mirrorlake.pipeline.settings import SessionSettings, spark_conf
 
 FOLDER = Path("/tmp/mirrorlake-0-abc")
@@ -37,19 +34,6 @@ def test_a_user_sizes_executors_and_decides_where_they_call() -> None:
     said = conf(**{"spark.driver.host": "driver.example"})
     assert said["spark.driver.host"] == "driver.example"
     assert "spark.driver.bindAddress" not in said
-
-
-def test_the_address_towards_the_master_is_one_of_this_machine() -> None:
-    assert address_towards("spark://127.0.0.1:7077") == "127.0.0.1"
-    assert address_towards("spark://127.0.0.1:7077,127.0.0.2:7077") == "127.0.0.1"
-    assert address_towards("k8s://https://127.0.0.1:6443") == "127.0.0.1"
-    with socket.socket() as bound:
-        bound.bind((address_towards("spark://localhost:7077"), 0))
-
-
-@pytest.mark.parametrize("master", ["yarn", "spark://no-such-host.invalid:7077"])
-def test_where_the_way_is_not_known_spark_chooses_itself(master: str) -> None:
-    assert address_towards(master) == ""
 
 
 def test_the_python_of_executors_is_the_users_or_ours() -> None:

@@ -103,7 +103,7 @@ def offsets_list(
 
     With --groups: what the consumer groups of a cluster have committed.
 
-    Exit codes: 0 all were read, 1 some were not.
+    Exit codes: 0 all were read, 1 some were not, or there is nothing of that name.
     """
     from mirrorlake.cli.offsets.listing import show
     from mirrorlake.service.positions.files import FileFormat
@@ -141,7 +141,7 @@ def offsets_export(
     """Write the positions as `import` reads them, in the formats of Mirus's offset tool; reads only.
 
     What could not be read has no line, and is named on stderr. With --groups: what the consumer groups of a cluster
-    have committed. Exit codes: 0 all were read, 1 some were not.
+    have committed. Exit codes: 0 all were read, 1 some were not, or there is nothing of that name.
     """
     from mirrorlake.cli.offsets.listing import show
     from mirrorlake.service.positions.files import FileFormat

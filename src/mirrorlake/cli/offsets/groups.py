@@ -39,7 +39,7 @@ def show_groups(
         file: is there once it is whole; None is stdout. What could not be read has no line, and is said on stderr.
 
     Returns:
-        0, or 1 where something could not be read.
+        0, or 1 where something could not be read, or nothing is what was asked for.
     """
     start_logs()
     config = load(path)
@@ -48,6 +48,9 @@ def show_groups(
 
     found = ask(_at(config, cluster, lambda client: find_groups(client, wanted)))
     lines, unread = lines_of_groups(found, wanted)
+    if not lines and not unread and (wanted.groups or wanted.topics or wanted.partitions):
+        print("error: no offset is committed of what was asked for", file=sys.stderr)
+        return 1
     if form is None:
         print_table([_list_row(each) for each in lines], LIST_COLUMNS)
     elif file is None:

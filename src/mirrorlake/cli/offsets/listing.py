@@ -1,5 +1,6 @@
 """``mirrorlake offsets list`` and ``export``."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from mirrorlake.service.status import StatusRow
 
 COLUMNS = ("name", "topic", "partition", "destination", "offset", "movable")
+NOTHING_ASKED_FOR = "error: no mirror copies what was asked for\nhint: `mirrorlake plan` lists what each mirror copies"
 
 
 def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | None) -> int:
@@ -26,7 +28,7 @@ def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | N
         file: is there once it is whole; None is stdout. What could not be read has no line, and is said on stderr.
 
     Returns:
-        0, or 1 where a position could not be read.
+        0, or 1 where a position could not be read, or nothing is what was asked for.
     """
     start_logs()
     config = load(path)
@@ -36,6 +38,10 @@ def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | N
 
     wanted.check(config)
     rows = [row for row in ask(read_status(config)) if wanted.includes(row.target)]
+    if not rows and (wanted.topics or wanted.partitions):
+        # No line would read as "nothing was begun", and a name misspelt gives the same picture.
+        print(NOTHING_ASKED_FOR, file=sys.stderr)
+        return 1
     unread = [row for row in rows if is_unread(row)]
     if form is None:
         print_table([_table_row(row) for row in rows], COLUMNS)
@@ -68,7 +74,11 @@ def _table_row(row: "StatusRow") -> Row:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Writes a file that appears, or is replaced, when it is whole."""
+    """Writes a file that appears, or is replaced, when it is whole.
+
+    Raises:
+        OSError: it cannot be written; names the file that was asked for.
+    """
     made = file.with_name(f".{file.name}.part")
     try:
         with made.open("w", encoding="utf-8", newline="") as out:
@@ -76,5 +86,8 @@ def write_whole(file: Path, text: str) -> None:
             out.flush()
             os.fsync(out.fileno())
         made.replace(file)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
     finally:
-        made.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            made.unlink(missing_ok=True)

@@ -42,6 +42,8 @@ SWITCHED_ON = (
 )
 """Settings that keep others out: nobody turns them off."""
 
+WHY_SWITCHED_ON = "nobody but this program may reach its leases"
+
 LOCAL_ONLY: Mapping[str, str] = {
     "spark.driver.host": "without a cluster Spark listens on loopback alone",
     "spark.driver.bindAddress": "without a cluster Spark listens on loopback alone",
@@ -83,22 +85,33 @@ def read_spark_conf(given: Mapping[str, Tree], document: Document) -> SparkSetti
         path = ("engine", "spark-conf", name)
         if isinstance(value, UnsetText):
             continue
-        if (reason := reason_against(name)) is not None:
-            document.note(path, "cannot be set", reason)
-        elif not _NAME.fullmatch(name):
-            document.note(path, "is not a setting of Spark's", "their names begin with `spark.`")
+        if (refused := refusal(name)) is not None:
+            document.note(path, *refused)
         elif is_secret(name):
             secret = read_or_note(read_secret, value, document.place(path), document.problems)
             if secret is not None:
                 read.secrets[name] = secret
         elif (text := read_plain(value, path, document)) is not None:
-            is_switch = name in SWITCHED_ON
-            if is_switch and text.lower() != "true":
-                hint = "nobody but this program may reach its leases"
-                document.note(path, f"expected true, found {found(value)}", hint)
+            if (kept := as_kept(name, text)) is None:
+                document.note(path, f"expected true, found {found(value)}", WHY_SWITCHED_ON)
             else:
-                read.plain[name] = text.lower() if is_switch else text
+                read.plain[name] = kept
     return read
+
+
+def refusal(name: str) -> tuple[str, str] | None:
+    """Returns what is wrong with a setting whatever its value, and why; None where it may be set."""
+    for ours, reason in OURS.items():
+        if name == ours or name.startswith(f"{ours}."):
+            return "cannot be set", reason
+    return None if _NAME.fullmatch(name) else ("is not a setting of Spark's", "their names begin with `spark.`")
+
+
+def as_kept(name: str, value: str) -> str | None:
+    """Returns the value of a setting as it is kept, None where it turns off what keeps others out."""
+    if name not in SWITCHED_ON:
+        return value
+    return "true" if value.lower() == "true" else None
 
 
 def check_engine(master: str | None, lanes: int | None, read: SparkSettings, document: Document) -> None:
@@ -136,11 +149,3 @@ def _missing(master: str, read: SparkSettings) -> list[tuple[str, str]]:
     if read.plain.get("spark.io.encryption.enabled") != "true":
         missing.append(("spark.io.encryption.enabled: true", "what executors put on their disks is readable else"))
     return missing
-
-
-def reason_against(name: str) -> str | None:
-    """Returns why the engine decides a setting itself, None where it may be set."""
-    for ours, reason in OURS.items():
-        if name == ours or name.startswith(f"{ours}."):
-            return reason
-    return None

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from mirrorlake.config.document import Document
 from mirrorlake.config.problems import Place, ProblemList
 from mirrorlake.config.spark.settings import (
-    SWITCHED_ON,
+    WHY_SWITCHED_ON,
     SparkSettings,
+    as_kept,
     is_local,
     is_secret,
-    reason_against,
+    refusal,
 )
 from mirrorlake.secret import Secret
 
@@ -51,14 +52,15 @@ def lay_under(given: Mapping[str, str], master: str | None, read: SparkSettings,
     for name, value in given.items():
         if name == "spark.master" or name.startswith(_OF_THE_LAUNCHER):
             continue
-        if (reason := reason_against(name)) is not None:
-            _note(document.problems, name, "cannot be set", f"{reason}; {_LEAVE_OUT}")
-        elif name in SWITCHED_ON and value.lower() != "true":
-            _note(document.problems, name, f"expected true, found `{value}`", "nobody else may reach its leases")
+        if (refused := refusal(name)) is not None:
+            message, reason = refused
+            _note(document.problems, name, message, f"{reason}; {_LEAVE_OUT}")
         elif is_secret(name):
             read.secrets.setdefault(name, Secret(value))
+        elif (kept := as_kept(name, value)) is None:
+            _note(document.problems, name, f"expected true, found `{value}`", WHY_SWITCHED_ON)
         else:
-            read.plain.setdefault(name, value.lower() if name in SWITCHED_ON else value)
+            read.plain.setdefault(name, kept)
     for name, message, hint in _wrong_with_submission(given):
         _note(document.problems, name, message, hint)
     return _master(given.get("spark.master"), master, document)

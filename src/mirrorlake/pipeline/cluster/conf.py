@@ -1,15 +1,13 @@
-"""Spark's settings for a cluster, and the address at which its executors reach this process."""
+"""Spark's settings for a cluster."""
 
 import os
-import re
-import socket
 import sys
 from collections.abc import Mapping
 
+from mirrorlake.pipeline.cluster.address import address_towards
 from mirrorlake.pipeline.daemon import PRELOAD_VARIABLE
 
 PYTHON = "spark.pyspark.python"
-_ADDRESS = re.compile(r"(?:spark|k8s)://(?:https?://)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:/,]+))(?::(?P<port>\d+))?")
 
 # Executors carry no bulk data in their JVM either.
 _EXECUTOR_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError -XX:-UsePerfData"
@@ -66,18 +64,3 @@ def cluster_conf(master: str, *, slots: int, attempts: int, preload: str, given:
 def python_of(given: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str:
     """Returns the Python that executors start: the user's choice, else this one's path."""
     return given.get(PYTHON) or environ.get("PYSPARK_PYTHON") or sys.executable
-
-
-def address_towards(master: str) -> str:
-    """Returns the address of this machine that faces the master, empty where that cannot be told; sends nothing."""
-    found = _ADDRESS.match(master)
-    if found is None:
-        return ""
-    host, port = found["six"] or found["host"], int(found["port"] or 443)
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as towards:
-            towards.connect(address)  # of a datagram's socket: a route is chosen, nothing travels
-            return str(towards.getsockname()[0])
-    except OSError:
-        return ""

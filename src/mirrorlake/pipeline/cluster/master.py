@@ -5,7 +5,6 @@ waits for a master that calls it by its id (`StandaloneAppClient` of Spark 4.3).
 registered with the new master. From then on the program would have none for ever, beside idle workers.
 """
 
-import re
 import socket
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from mirrorlake.pipeline.cluster.address import master_addresses
 from mirrorlake.repeated import RepeatedInThread
 
 WITHOUT_SECONDS = 20.0
@@ -24,7 +24,6 @@ SAY_SECONDS = 60.0
 
 _WATCH_SECONDS = 5.0
 _CONNECT_SECONDS = 5.0
-_ADDRESS = re.compile(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:,]+)):(?P<port>\d+)")
 _NO_LIMIT = (1 << 31) - 1
 """Executors that a program may have: what a master sets by itself (`ApplicationInfo.executorLimit`)."""
 
@@ -66,9 +65,9 @@ def is_registered(spark: Any) -> bool:
 
 def is_reachable(master: str) -> bool:
     """Returns whether one of the addresses of a master takes a connection."""
-    for found in _ADDRESS.finditer(master.removeprefix("spark://")):
+    for address in master_addresses(master):
         try:
-            with socket.create_connection((found["six"] or found["host"], int(found["port"])), _CONNECT_SECONDS):
+            with socket.create_connection(address, _CONNECT_SECONDS):
                 return True
         except OSError:
             continue
