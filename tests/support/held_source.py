@@ -264,6 +264,10 @@ class HeldClient:
     def __init__(self, content: Mapping[TopicPartition, HeldPartition]) -> None:
         self._content = content
 
+    @property
+    def connections_made(self) -> int:
+        return 0
+
     async def topics(self, names: Sequence[str] | None) -> SourceTopics:
         partitions: dict[str, set[int]] = {}
         for each in self._content:

@@ -25,6 +25,8 @@ class Tail:
     """What a range of a log holds: its records, and the ranges of batches that no consumer is shown.
 
     ``markers`` are those of ``unseen`` that end transactions. ``written`` are the batches the records are in.
+    ``cleaned`` are ranges that have lost records to a cleaner, as a batch is missing there or holds fewer records than
+    offsets: whatever the topic's policy is now.
     ``unknown`` are ranges of which nobody can say what they held. ``skips_late`` says that a copy may have passed over
     records that were not there when it came by.
     """
@@ -33,6 +35,7 @@ class Tail:
     unseen: tuple[OffsetRange, ...] = ()
     markers: tuple[OffsetRange, ...] = ()
     written: tuple["Written", ...] = ()
+    cleaned: tuple[OffsetRange, ...] = ()
     unknown: tuple[OffsetRange, ...] = ()
     skips_late: bool = False
 
@@ -43,6 +46,10 @@ class Tail:
     def is_unseen(self, offset: int) -> bool:
         """True where a marker, aborted data or a filler lies at ``offset``."""
         return _is_in(offset, self.unseen)
+
+    def is_cleaned(self, offset: int) -> bool:
+        """True where the log shows that a cleaner may have taken what lay at ``offset``."""
+        return _is_in(offset, self.cleaned)
 
     def is_marker(self, offset: int) -> bool:
         """True where a transaction marker lies at ``offset``."""
@@ -86,6 +93,7 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
     unseen: list[OffsetRange] = []
     markers: list[OffsetRange] = []
     written: list[Written] = []
+    cleaned: list[OffsetRange] = []
     position = offsets.start_offset
     while position < offsets.end_offset:
         frame, answer = await fetch_known(
@@ -95,12 +103,18 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
             aborted = AbortedTransactions(answer.aborted)
             found = list(walk(answer.records))
             data: list[Batch] = []
+            seen_to = position
             for batch in found:
                 header = batch.header
                 is_aborted = aborted.is_aborted(batch)
                 if header.last_offset < position:
                     continue
                 covered = OffsetRange(start_offset=max(header.base_offset, position), end_offset=header.next_offset)
+                if header.base_offset > seen_to:
+                    cleaned.append(OffsetRange(start_offset=seen_to, end_offset=header.base_offset))
+                if 0 <= header.record_count < header.next_offset - header.base_offset:
+                    cleaned.append(covered)
+                seen_to = header.next_offset
                 if is_aborted or header.is_control:
                     unseen.append(covered)
                     if header.is_control:
@@ -118,10 +132,15 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
             if not found or found[-1].header.next_offset <= position:
                 readable = check_is_readable(partition, offsets.end_offset, answer)
                 await check_empty(client, partition, position, readable_end=readable, whose=whose)
+                cleaned.append(OffsetRange(start_offset=position, end_offset=offsets.end_offset))
                 break
             position = found[-1].header.next_offset
     return Tail(
-        records=RecordColumns.concat(parts), unseen=tuple(unseen), markers=tuple(markers), written=tuple(written)
+        records=RecordColumns.concat(parts),
+        unseen=tuple(unseen),
+        markers=tuple(markers),
+        written=tuple(written),
+        cleaned=tuple(cleaned),
     )
 
 

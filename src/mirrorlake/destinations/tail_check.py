@@ -55,7 +55,8 @@ def first_difference(
 
     Offset, timestamp, key, value and headers of a record count, as far as ``transform``, what the copy changes, leaves
     them comparable. Both must be decoded from the same range of offsets. ``…_is_compacted`` says that a record may be
-    missing on that side, ``lettered`` at which offsets the copy holds none, as they have a dead letter.
+    missing on that side; where its log shows that it was cleaned one may be in any case, as a policy may have been
+    another one before. ``lettered`` says at which offsets the copy holds none, as they have a dead letter.
     """
     expected = _hashes(transform.source_side(source.records))
     held = _hashes(transform.copy_side(destination.records))
@@ -69,9 +70,11 @@ def first_difference(
         elif offset in expected and offset in lettered:
             is_equal = True
         elif offset in expected:
-            is_equal = destination_is_compacted and not destination.is_unseen(offset)
+            is_missing_well = destination_is_compacted or destination.is_cleaned(offset)
+            is_equal = is_missing_well and not destination.is_unseen(offset)
         else:
-            is_equal = source_is_compacted and not source.is_unseen(offset)
+            is_missing_well = source_is_compacted or source.is_cleaned(offset)
+            is_equal = is_missing_well and not source.is_unseen(offset)
         if not is_equal:
             return offset
     return None

@@ -10,7 +10,7 @@ DUE_PARTITIONS_PER_LEASE_MAX = 64
 """Due partitions beyond this wait for the next lease, or for the other lane."""
 
 Chosen = tuple[PartitionState, Due | None]
-"""A partition, and what an archive is to cut; None where everything is copied, or its position must be read first."""
+"""A partition, and what an archive is to cut; None where everything is copied, or it is only looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def choose(
         if state.position is not None and not phase.is_stopping and state.mirror in held_back:
             continue
         due = state.due_now(now_seconds, flush_all=phase.once or phase.is_stopping)
-        if due is not None or state.position is None:
+        if due is not None or state.position is None or (state.is_to_be_compared and not phase.is_stopping):
             (own if is_own else others).append((state, due))
     # A lease opens a few at a time, in this order: where records come, they are not to wait until all others are open.
     live.sort(key=lambda chosen: -chosen[0].source_moved_seconds)

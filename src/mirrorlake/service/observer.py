@@ -54,6 +54,7 @@ class SourceLooks:
         self._moved_seconds = 0.0
         self._due_seconds = 0.0
         self._all_due_seconds = 0.0
+        self._connections_made: int | None = None
 
     def is_time(self, now_seconds: float) -> bool:
         """Returns whether it may be time to ask about anything."""
@@ -74,6 +75,11 @@ class SourceLooks:
             self._all_due_seconds = now_seconds + RESTING_LOOKS_APART_SECONDS
             self._ends = {partition: end for partition, end in self._ends.items() if partition in partitions}
         return sorted(partitions)
+
+    def is_reconnected(self, connections_made: int) -> bool:
+        """Returns whether the source was connected to anew since the last look; takes how often it was by now."""
+        before, self._connections_made = self._connections_made, connections_made
+        return before is not None and before != connections_made
 
     def saw(self, ends: Mapping[TopicPartition, Bounds], now_seconds: float) -> None:
         """Takes what a look has found."""
@@ -176,6 +182,9 @@ async def _observe_source(
     errors = {partition: each for partition, each in found.items() if isinstance(each, MirrorlakeError)}
     if looks is not None:
         looks.saw(ends, asyncio.get_running_loop().time())
+        if looks.is_reconnected(source.connections_made):
+            # What answers now may have been put back from a backup, under the identity and in the epochs it had.
+            table.doubt_source(name, asked.everything)
     past = table.past_the_end(name, ends)
     missing: Mapping[TopicPartition, MirrorlakeError] = {}
     if past:

@@ -89,6 +89,8 @@ class PartitionState:
     ``unbegun_since_seconds``; it is 0 again once that goes on for too long. ``view_records`` are the records of the
     newest snapshot at the start, None where it does not say or there are none. ``told`` is what a lease that runs has
     told of its progress, None where none runs or has: what is shown counts it, and nothing is decided by it.
+    ``needs_tail_check`` is True until a lease has compared the newest records with the source's and ended well, and
+    ``is_doubted_in_lease`` where that was asked for anew since the lease that runs began.
     ``deletions`` tells when the copy may have missed tombstones of a compacted source.
     """
 
@@ -120,6 +122,7 @@ class PartitionState:
     fruitless_offsets: int = 0
     claim_looks: int = 0
     needs_tail_check: bool = True
+    is_doubted_in_lease: bool = False
     hand_off: ProducerHandOff | None = None
     source_mark: SourceMark | None = None
     size_limit: SizeLimit | None = None
@@ -291,7 +294,23 @@ class PartitionState:
         if self.is_parked or self.gave_up:
             return True
         is_reached = self.once_end is not None and self.position is not None and self.position >= self.once_end
-        return is_reached and not self.is_past_source_end
+        return is_reached and not self.is_past_source_end and not self.is_to_be_compared
+
+    @property
+    def is_to_be_compared(self) -> bool:
+        """True where an archive's newest records are to be compared with the source's before anything is due.
+
+        Who begins to copy, or has lost sight of the source, says what differs at once, and not when something comes.
+        Live copies are compared by every lease that is to; snapshots, and what is past the source's end, by none.
+        """
+        return (
+            self.needs_tail_check
+            and self.tail is not None
+            and not (self.is_live or self.work.has_view or self.is_paused or self.has_ended)
+            and self.source_end is not None
+            and self.position is not None
+            and self.position <= self.source_end
+        )
 
     @property
     def is_past_source_end(self) -> bool:
@@ -330,6 +349,8 @@ class PartitionState:
 
     def saw_source(self, bounds: Bounds, now_seconds: float, wall_seconds: float) -> None:
         """Takes the source's ends; the clock of ``max-time`` starts when the end is first seen past the position."""
+        if self.bounds is not None and bounds.end < self.bounds.end:
+            self.doubt_source()
         if bounds.limit is None and self.ended_at is not None:
             bounds = bounds._replace(limit=self.ended_at)  # a leader may not find what was read
         self.bounds = bounds
@@ -450,6 +471,14 @@ class PartitionState:
         """Takes what a lease that runs has told."""
         self.told = told
 
+    def doubt_source(self) -> None:
+        """Takes that the source may be another one than was copied from: the next lease compares the newest records.
+
+        A lease that runs may have read before, and says nothing of it by ending well.
+        """
+        self.needs_tail_check = True
+        self.is_doubted_in_lease = self.is_leased
+
     def lost_lease(self, unknown_until_seconds: float) -> None:
         """Takes that a lease brought nothing back and may be at work so long; what it has told was safe by then."""
         self.unknown_until_seconds = unknown_until_seconds
@@ -465,7 +494,8 @@ class PartitionState:
 
     def _took_outcome(self, error: MirrorlakeError | None, now_seconds: float, *, moved: bool) -> Decision | None:
         self.error = error
-        self.needs_tail_check = error is not None
+        self.needs_tail_check = error is not None or self.is_doubted_in_lease
+        self.is_doubted_in_lease = False
         self._count_unbegun(error, now_seconds, moved=moved)
         if error is None:
             self.failures, self.retry_at_seconds = 0, 0.0

@@ -205,7 +205,7 @@ class StateTable:
             for state in changed:
                 state.is_paused = is_paused
                 if not is_paused:
-                    state.needs_tail_check = True
+                    state.doubt_source()
                     state.hand_off = None
         self._changed()
         return changed
@@ -322,15 +322,25 @@ class StateTable:
             if all(state.has_ended for state in own):
                 self._events.mirror_ended(mirror, own)
 
+    def doubt_source(self, cluster: str, partitions: Container[TopicPartition]) -> None:
+        """Has the next lease of these partitions compare what was copied with the source cluster of that name."""
+        with self._lock:
+            for state in self._from(cluster, partitions):
+                state.doubt_source()
+
     def unseen(self, cluster: str, errors: Mapping[TopicPartition, MirrorlakeError]) -> None:
         """Takes why a look at the source cluster of that name failed, by partition.
 
+        A source that was away may come back as another one, so that the copies are compared with it again.
         A bounded run that has not found where a partition ends gives it no lease, nor one that is past the end it has
         found. So the look is its try, or the run would wait for ever.
         """
         now = self._clock.elapsed_seconds()
         with self._lock:
-            for state in self._from(cluster, errors) if self._phase.once else ():
+            for state in self._from(cluster, errors):
+                state.doubt_source()
+                if not self._phase.once:
+                    continue
                 is_begun = state.once_end is not None and not state.is_past_source_end
                 is_left_alone = is_begun or state.is_leased or state.is_finished
                 if not is_left_alone and not state.is_paused and now >= state.retry_at_seconds:

@@ -113,6 +113,14 @@ class SourceClient(Protocol):
     raises a ``MirrorlakeError``.
     """
 
+    @property
+    def connections_made(self) -> int:
+        """How often the source was connected to anew. While it stays the same the source was there all the time.
+
+        Where it grows, what answers may have been put back from a backup meanwhile, with the identity it had.
+        """
+        ...
+
     async def topics(self, names: Sequence[str] | None) -> SourceTopics:
         """Returns the topics of these names, all topics for None."""
         ...

@@ -16,7 +16,7 @@ from mirrorlake.offsets import OffsetRange, TopicPartition
 
 
 def tail(text: str) -> Tail:
-    """One character an offset: a letter is a record, ``|`` a marker or filler, ``.`` nothing."""
+    """One character an offset: a letter is a record, ``|`` a marker or filler, ``.`` nothing, ``_`` cleaned."""
     offsets = [offset for offset, each in enumerate(text) if each.isalpha()]
     records = RecordColumns.of(
         offsets=np.array(offsets, np.int64),
@@ -27,7 +27,8 @@ def tail(text: str) -> Tail:
         headers=pa.array([[] for _ in offsets], HEADERS_TYPE),
     )
     unseen = tuple(OffsetRange(start_offset=o, end_offset=o + 1) for o, each in enumerate(text) if each == "|")
-    return Tail(records=records, unseen=unseen)
+    cleaned = tuple(OffsetRange(start_offset=o, end_offset=o + 1) for o, each in enumerate(text) if each == "_")
+    return Tail(records=records, unseen=unseen, cleaned=cleaned)
 
 
 NEITHER, SOURCE, DESTINATION, BOTH = (False, False), (True, False), (False, True), (True, True)
@@ -57,6 +58,12 @@ NEITHER, SOURCE, DESTINATION, BOTH = (False, False), (True, False), (False, True
         ("abc", "a.c", DESTINATION, None),
         ("abc", "a.c", SOURCE, 1),
         ("a.cd", "abc.", BOTH, None),
+        # What the log itself shows to be cleaned, whatever the policy is now; never a record that is another one.
+        ("a_c", "abc", NEITHER, None),
+        ("abc", "a_c", NEITHER, None),
+        ("a_c", "abx", NEITHER, 2),
+        ("a_cd", "abcd", NEITHER, None),
+        ("a_|d", "abcd", NEITHER, 2),
     ],
 )
 def test_record_against_record_and_marker_against_none(

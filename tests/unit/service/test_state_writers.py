@@ -95,6 +95,7 @@ def readers() -> list[Path]:
 
 def test_what_changes_a_state_is_known() -> None:
     changing = {
+        "doubt_source",
         "failed",
         "lost_lease",
         "no_longer_waits",

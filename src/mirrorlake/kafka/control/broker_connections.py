@@ -1,6 +1,7 @@
 """Open connections by broker and use, reconnected when needed and never in a hurry."""
 
 import asyncio
+from collections import Counter
 from copy import copy
 
 from mirrorlake.errors import BrokerUnreachableError, MirrorlakeError
@@ -41,6 +42,11 @@ class BrokerConnections:
         self._buffers = buffers
         self._slots: dict[tuple[int, str], _Slot] = {}
         self._is_closed = False
+        self._made: Counter[str] = Counter()
+
+    def made(self, use: str) -> int:
+        """Returns how many connections of a use were ever opened."""
+        return self._made[use]
 
     def find_open(self, use: str) -> Connection | None:
         """Returns any open connection of a use, or None."""
@@ -68,10 +74,10 @@ class BrokerConnections:
                 if (connection.host, connection.port) == (host, port):
                     return connection
                 connection.close(f"broker {broker_id} has moved to {host}:{port}")
-            slot.connection = await self._open(slot, host, port)
+            slot.connection = await self._open(slot, use, host, port)
             return slot.connection
 
-    async def _open(self, slot: _Slot, host: str, port: int) -> Connection:
+    async def _open(self, slot: _Slot, use: str, host: str, port: int) -> Connection:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, slot.not_before - loop.time()))
         slot.attempted = loop.time()
@@ -85,6 +91,7 @@ class BrokerConnections:
             slot.not_before = loop.time() + pause
             raise
         slot.failures = 0
+        self._made[use] += 1
         # A broker may accept and hang up at once: a pause after a success keeps that from becoming a busy
         # loop.
         slot.not_before = loop.time() + RECONNECT_SECONDS_MIN

@@ -142,6 +142,11 @@ class Brokers:
 
     # -- connections ----------------------------------------------------------------------------------------
 
+    @property
+    def control_connections_made(self) -> int:
+        """How many connections for short requests were opened to brokers that are known by their ids."""
+        return self._connections.made(CONTROL)
+
     async def connection(self, broker_id: int, use: str) -> Connection:
         """See `ClusterClient.connection`."""
         address = self._cache.known.brokers.get(broker_id)

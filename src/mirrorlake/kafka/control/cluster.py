@@ -108,6 +108,11 @@ class ClusterClient:
         """
         self._brokers.close_if_silent(seconds)
 
+    @property
+    def control_connections_made(self) -> int:
+        """How many connections for short requests this client has opened to brokers: it grows where one was lost."""
+        return self._brokers.control_connections_made
+
     async def connection(self, broker_id: int, *, use: str = "data") -> Connection:
         """Returns an open connection to a broker, dialling it if need be.
 

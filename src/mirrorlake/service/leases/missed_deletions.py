@@ -4,7 +4,7 @@ A compacted source keeps a tombstone for ``delete.retention.ms`` at least, and i
 offset (`mirrorlake.archive.snapshots.tombstones`). So where that was at or below a position at some time, whoever reads
 on from there within that long reads every tombstone. Who comes later may find the key's record and its tombstone gone,
 and keeps a record that no reader of the source sees. All that is left of both is an offset without a record; where
-every offset has one, nothing was missed.
+every offset has one, nothing was missed. What the source's log start has passed may have been a tombstone too.
 """
 
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule, may_miss_tombstones
@@ -20,14 +20,15 @@ class DeletionWatch:
     ``is_doubted`` is True from when deletions may have been missed until the copy has read on in time again.
     """
 
-    __slots__ = ("_absent", "_ahead", "_is_begun", "_whole_at_seconds", "is_doubted")
+    __slots__ = ("_absent", "_ahead", "_is_begun", "_is_fresh", "_truncated", "_whole_at_seconds", "is_doubted")
 
     def __init__(self) -> None:
         self.is_doubted = False
         self._is_begun = False
+        self._is_fresh = True
         self._whole_at_seconds: float | None = None
         self._ahead: tuple[float, int] | None = None
-        self._absent = 0
+        self._absent = self._truncated = 0
 
     def saw_end(self, end: int, *, reached: int | None, now_seconds: float) -> None:
         """Takes the source's last stable offset as it is now, and how far the copy is known to be.
@@ -65,6 +66,11 @@ class DeletionWatch:
         self._begin(done.held_until_ms, now_seconds, wall_seconds)
         absent = done.gap_offsets.get(GapKind.ABSENT.value, 0)
         has_lost, self._absent = absent > self._absent, absent
+        truncated = done.gap_offsets.get(GapKind.TRUNCATED.value, 0)
+        has_passed, self._truncated = truncated > self._truncated, truncated
+        if has_passed and kept_seconds is not None and not self._is_fresh:
+            is_new, self.is_doubted = not self.is_doubted, True
+            return is_new
         since = self._whole_at_seconds
         if not may_miss_tombstones(
             SnapshotRule(tombstones_kept_seconds=kept_seconds),
@@ -79,7 +85,8 @@ class DeletionWatch:
 
     def lease_ended(self) -> None:
         """Takes that the next lease counts from nothing."""
-        self._absent = 0
+        self._absent = self._truncated = 0
+        self._is_fresh = self._is_fresh and not self._is_begun
 
     def _begin(self, held_until_ms: int | None, now_seconds: float, wall_seconds: float) -> None:
         """Takes, once, what the copy was found to hold: its newest record was at the source's end when it came there.
@@ -89,6 +96,8 @@ class DeletionWatch:
         if self._is_begun:
             return
         self._is_begun = True
+        # Of which nobody knows what it holds may hold nothing: then its source began further up, and nothing was missed.
+        self._is_fresh = held_until_ms in (None, NOTHING_HELD)
         if held_until_ms is not None:
             age_seconds = 0.0 if held_until_ms == NOTHING_HELD else wall_seconds - held_until_ms / 1000
             self._is_whole_at(now_seconds - age_seconds)

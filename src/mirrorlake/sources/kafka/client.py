@@ -30,6 +30,11 @@ class KafkaSourceClient:
         self._client = client
         self._ends = ends
 
+    @property
+    def connections_made(self) -> int:
+        """How many connections to brokers were opened to ask about partitions."""
+        return self._client.control_connections_made
+
     async def topics(self, names: Sequence[str] | None) -> SourceTopics:
         """Returns the topics of these names, all topics for None.
 

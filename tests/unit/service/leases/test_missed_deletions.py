@@ -1,5 +1,7 @@
 """When it is said that a copy may have missed tombstones, and when it is not. No cluster, no clock."""
 
+from dataclasses import replace
+
 import pytest
 import structlog
 from structlog.testing import capture_logs
@@ -34,7 +36,7 @@ def row(start: int, position: int, *, absent: int = 0, held_until_ms: int | None
         position=position,
         source_start=0,
         source_end=position,
-        gap_offsets={"absent": absent} if absent else {"truncated": 7},
+        gap_offsets={"absent": absent} if absent else {"filtered": 7},
         held_until_ms=held_until_ms,
     )
 
@@ -193,3 +195,24 @@ def test_a_service_that_was_never_away_says_nothing() -> None:
             end_lease(table, state, row(position, position + 10, absent=5))
     assert [each["event"] for each in lines if each["log_level"] == "warning"] == []
     assert metrics.registry.get_sample_value("mirrorlake_deletions_doubted_total") is None
+
+
+@pytest.mark.parametrize(
+    ("held_until_ms", "kept", "is_said"),
+    [
+        (int((WALL - 1) * 1000), KEPT, True),
+        (int((WALL - 1) * 1000), None, False),
+        (NOTHING_HELD, KEPT, False),
+        (None, KEPT, False),
+    ],
+    ids=["it had read below", "the source removes nothing by key", "a fresh copy", "nobody knows what it holds"],
+)
+def test_offsets_that_the_source_deleted_before_they_were_read_may_have_been_tombstones(
+    held_until_ms: int | None, kept: float | None, is_said: bool
+) -> None:
+    watch = DeletionWatch()
+    passed = replace(row(10, 20, held_until_ms=held_until_ms), gap_offsets={"truncated": 7})
+    assert took(watch, passed, at=BEGAN, kept=kept) is is_said
+    assert not took(watch, passed, at=BEGAN + 1, kept=kept), "once"
+    watch.lease_ended()
+    assert took(watch, passed, at=BEGAN + 2, kept=kept) is (kept is not None), "fresh no more"

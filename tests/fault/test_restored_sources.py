@@ -1,0 +1,179 @@
+"""A source that is put back from a backup, under a service or while nobody looks, with the same end or a later one.
+
+Its topic ids and leader epochs are those it had, so that nothing but the records tells.
+"""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conftest import NewKafka
+from mirrorlake.archive.formats.registry import open_segment
+from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from mirrorlake.stores.filesystem import FilesystemStore
+from support.command import without_spark as mirrorlake
+from support.command import write_yaml
+from support.copies import create_topic, log_end, source_end, wait_until
+from support.records import consume, simple_records
+from support.service_process import ServiceProcess
+from support.topics import append, make_topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+KEPT, COPIED = 40, 70
+FORMATS = ("parquet", "ndjson", "log")
+PARKED = {
+    "preserve": "foreign",
+    "map": "diverged",
+    "parquet": "diverged",
+    "ndjson": "diverged",
+    "log": "diverged",
+}
+"""Of each copy, why it stops."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One topic that is copied in every way, by a mirror each."""
+
+    east: EmbeddedKafka
+    west: str
+    folder: Path
+    topic: str
+    config: Path
+
+    def write(self, start: int, count: int) -> None:
+        append(self.east.bootstrap_servers, self.topic, 0, simple_records(count, start=start), batch_records=10)
+
+    def back_up(self) -> None:
+        self.east.stop()
+        shutil.copytree(self.east.folder, self.folder / "backup")
+        self.east.start()
+
+    def put_back(self) -> None:
+        self.east.stop()
+        shutil.rmtree(self.east.folder)
+        shutil.copytree(self.folder / "backup", self.east.folder)
+        self.east.start()
+
+    def service(self) -> ServiceProcess:
+        words = ("run", "-c", str(self.config), "--log-format", "json")
+        return ServiceProcess(*words, folder=self.folder, without_spark=True)
+
+    def archived(self, form: str) -> list[tuple[int, bytes | None]]:
+        """Offset and value of all that is archived in a format, in order."""
+        store, found = FilesystemStore(self.folder / "lake"), list[tuple[int, bytes | None]]()
+        for path in sorted((self.folder / "lake" / f"{form}-{self.topic}" / "0").glob(f"*.{form}")):
+            with open_segment(store, str(path.relative_to(self.folder / "lake"))) as segment:
+                for columns in segment.records():
+                    found += zip(columns.offsets.tolist(), columns.values.to_pylist(), strict=True)
+        return found
+
+    def copied(self) -> dict[str, list[bytes | None]]:
+        """The values of each copy, in order."""
+        of_kafka = {
+            way: [record.value for _, record in sorted(consume(self.west, f"{way}-{self.topic}", 0).items())]
+            for way in ("preserve", "map")
+        }
+        return of_kafka | {form: [value for _, value in self.archived(form)] for form in FORMATS}
+
+    def await_copied(self, count: int) -> None:
+        def has_all() -> bool:
+            kafka = [log_end(self.west, f"{way}-{self.topic}") for way in ("preserve", "map")]
+            return min(kafka) >= count and all(len(self.archived(form)) == count for form in FORMATS)
+
+        wait_until(has_all, f"{count} records in each copy", log=lambda: str(self.copied()))
+
+
+@pytest.fixture
+def site(new_kafka: NewKafka, destination_kafka: EmbeddedKafka, tmp_path: Path, topic_name: str) -> Site:
+    east, west = new_kafka(), destination_kafka.bootstrap_servers
+    (tmp_path / "lake").mkdir()
+    archive = "{{type: archive, store: lake, name: '{form}-{{topic}}', format: {form}, flush: {{max-time: 1s}}}}"
+    destinations = {
+        "preserve": "{type: kafka, cluster: west, topic: 'preserve-{topic}'}",
+        "map": "{type: kafka, cluster: west, topic: 'map-{topic}', offsets: map}",
+        **{form: archive.format(form=form) for form in FORMATS},
+    }
+    mirrors = [
+        f"  - {{name: {way}-{topic_name}, source: {{cluster: east, topics: [{topic_name}]}}, destinations: [{to}]}}"
+        for way, to in destinations.items()
+    ]
+    lines = [
+        f"clusters: {{east: {{bootstrap-servers: '{east.bootstrap_servers}'}}, west: {{bootstrap-servers: '{west}'}}}}",
+        f"stores: {{lake: {{type: filesystem, root: {tmp_path}/lake}}}}",
+        "engine: {lanes: 2, memory: 512MiB}",
+        "mirrors:",
+        *mirrors,
+        "",
+    ]
+    config = write_yaml(tmp_path / "mirror.yaml", "\n".join(lines))
+    make_topic(east.bootstrap_servers, topic_name, simple_records(KEPT))
+    for way in ("preserve", "map"):
+        create_topic(west, f"{way}-{topic_name}")
+    return Site(east, west, tmp_path, topic_name, config)
+
+
+def parked(said: str) -> dict[str, str]:
+    """Why each mirror was parked, by the way it copies."""
+    events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    return {each["mirror"].partition("-")[0]: each["reason"] for each in events if each["event"] == "partition parked"}
+
+
+@pytest.mark.parametrize("new", [30, 100], ids=["the-same-end", "a-later-end"])
+def test_a_running_service_parks_every_copy_of_a_source_that_was_put_back(site: Site, new: int) -> None:
+    site.back_up()
+    with ServiceProcess(
+        "run", "-c", str(site.config), "--log-format", "json", folder=site.folder, without_spark=True
+    ) as service:
+        site.await_copied(KEPT)
+        site.write(1000, COPIED - KEPT)
+        site.await_copied(COPIED)
+        before = site.copied()
+
+        site.put_back()
+        site.write(5000, new)
+
+        wait_until(lambda: len(parked(service.said())) == len(PARKED), "all to be parked", log=service.said)
+        assert parked(service.said()) == PARKED
+        service.stop()
+        assert service.exit_code() == 3
+    assert site.copied() == before, "nothing was copied behind what the source has lost"
+
+
+@pytest.mark.parametrize("new", [30, 100], ids=["the-same-end", "a-later-end"])
+def test_a_bounded_run_parks_every_copy_of_a_source_that_was_put_back_meanwhile(site: Site, new: int) -> None:
+    site.back_up()
+    site.write(1000, COPIED - KEPT)
+    assert mirrorlake("run", "--once", "-c", site.config).code == 0
+    before = site.copied()
+    site.put_back()
+    site.write(5000, new)
+    assert source_end(site.east.bootstrap_servers, site.topic) == KEPT + new
+
+    for _ in range(2):
+        ended = mirrorlake("run", "--once", "-c", site.config, "--log-format", "json")
+
+        assert ended.code == 3, ended.err
+        assert parked(ended.err) == PARKED
+    assert site.copied() == before
+
+
+def test_a_source_that_has_the_same_records_again_is_copied_on(site: Site) -> None:
+    site.back_up()
+    with ServiceProcess(
+        "run", "-c", str(site.config), "--log-format", "json", folder=site.folder, without_spark=True
+    ) as service:
+        site.await_copied(KEPT)
+        site.write(1000, COPIED - KEPT)
+        site.await_copied(COPIED)
+
+        site.put_back()
+        site.write(1000, COPIED - KEPT)
+        site.write(2000, 5)
+
+        site.await_copied(COPIED + 5)
+        assert parked(service.said()) == {}
