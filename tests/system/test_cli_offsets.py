@@ -318,8 +318,9 @@ def test_a_file_without_a_line_and_one_that_is_not_there_are_refused(site: Site)
         ended = site.imported(text, "--yes")
         assert (ended.code, ended.out) == (1, "")
         assert "error: the file has no line that says a position" in ended.err
-    ended = site.offsets("import", "--file", site.folder / "absent", "--yes")
-    assert (ended.code, ended.err) == (1, f"error: {site.folder}/absent: No such file or directory\n")
+    for options in (("--yes",), ("--dry-run",), ()):
+        ended = site.offsets("import", "--file", site.folder / "absent", *options)
+        assert (ended.code, ended.err) == (1, f"error: {site.folder}/absent: No such file or directory\n"), options
 
 
 def test_a_file_that_cannot_be_written_is_named_as_it_was_asked_for(site: Site) -> None:

@@ -222,8 +222,8 @@ def decode_footer(data: bytes, *, where: str) -> SegmentFooter:
         return _footer(fields)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ChainBrokenError(
-            f"{where}: its footer is not one of mirrorlake's: {type(error).__name__} {error}",
-            hint="the file is damaged or not ours: put it back from a copy, or archive the range again",
+            f"{where}: its footer is not one of mirrorlake's, or was damaged",
+            hint="put it back from a copy, or archive the range again",
         ) from error
 
 

@@ -186,7 +186,7 @@ def offsets_import(
     """
     if str(file) == "-" and not (yes or dry_run):
         raise typer.BadParameter("stdin is the file: give --yes, or --dry-run", param_hint="--yes")
-    check_can_ask(config, is_answered=yes or dry_run, otherwise="--dry-run")
+    check_can_ask(config, is_answered=yes or dry_run, otherwise="--dry-run", check=lambda _: file.open("rb").close())
     from mirrorlake.cli.offsets.moving import Manner, import_file
     from mirrorlake.service.positions.files import FileFormat
     from mirrorlake.service.positions.listing import Wanted

@@ -96,7 +96,7 @@ class DeletionWatch:
         if self._is_begun:
             return
         self._is_begun = True
-        # Of which nobody knows what it holds may hold nothing: then its source began further up, and nothing was missed.
+        # A copy of which nobody knows what it holds may be empty: then the source only began further up.
         self._is_fresh = held_until_ms in (None, NOTHING_HELD)
         if held_until_ms is not None:
             age_seconds = 0.0 if held_until_ms == NOTHING_HELD else wall_seconds - held_until_ms / 1000
