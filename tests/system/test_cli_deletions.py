@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
+from support.admin import alter_topic
 from support.command import Ended, write_yaml
 from support.command import without_spark as mirrorlake
 from support.compaction import create_compacted
@@ -174,3 +175,32 @@ def churn_until_value_is_gone(servers: str, topic: str) -> None:
         return not {0, 1, 3, 4} & held.keys() and 2 in held
 
     wait_until(is_gone, f"the cleaner to work in {topic}", log=lambda: str(consume(servers, topic, 0)))
+
+
+@pytest.mark.slow
+def test_copies_of_a_topic_that_is_not_compacted_any_more_are_copied_on(
+    source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    east, west, topic = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, tmp_path.name
+    create_compacted(east, topic, delete_retention_ms="86400000")
+    put(east, topic, (b"alice", b"personal"), (b"bob", b"1"))
+    config = configuration(tmp_path, east, west, topic)
+    (tmp_path / "lake").mkdir()
+    config.write_text(
+        config.read_text().replace(
+            "mirrors:", f"stores: {{lake: {{type: filesystem, root: {tmp_path}/lake}}}}\nmirrors:"
+        )
+        + f"  - {{name: archived, source: {{cluster: east, topics: [{topic}]}}, "
+        "destinations: [{type: archive, store: lake}]}\n"
+    )
+    run_once(config)
+    put(east, topic, (b"alice", None), (b"bob", b"2"), (b"bob", b"3"))
+    churn_until_value_is_gone(east, topic)
+    alter_topic(east, topic, cleanup_policy="delete", retention_ms="-1")
+
+    for _ in range(2):
+        run_once(config)
+        put(east, topic, (b"carol", b"new"))
+
+    for name in (topic, f"mapped-{topic}"):
+        assert [record.value for record in consume(west, name, 0).values()].count(b"new") == 1
