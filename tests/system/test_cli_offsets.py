@@ -422,7 +422,7 @@ def test_a_position_is_not_moved_while_the_mirror_runs_and_is_after_it_was_kille
     ("arguments", "said"),
     [
         (("import",), "Missing option '--file'"),
-        (("import", "-c", EXAMPLE, "--file", "x"), "nobody can be asked here: give --yes, or --dry-run"),
+        (("import", "-c", EXAMPLE, "--file", EXAMPLE), "nobody can be asked here: give --yes, or --dry-run"),
         (("import", "--file", "-"), "stdin is the file: give --yes, or --dry-run"),
         (("import", "--file", "x", "--format", "table"), "expected csv or json"),
         (("reset", "--dry-run"), "Missing option '--mirror'"),

@@ -8,6 +8,7 @@ from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.topics.handover import States, copied_by_others, others_holding
 from mirrorlake.topics.mapped_sources import OtherProgress
+from mirrorlake.topics.others_records import written_by_others
 from mirrorlake.topics.provenance import refusal, shared_and_recreated
 from mirrorlake.topics.targets import Target
 
@@ -16,7 +17,7 @@ async def judged(targets: list[Target], states: States, client: ClusterClient) -
     """Returns the targets of one topic: refused where the destination holds what is not theirs, as they are else.
 
     What a destination topic that was to be replaced holds is not deleted where nothing says that it has to be, nor
-    where another mirror fills a part of it.
+    where another mirror fills a part of it, or another producer has written to it.
     """
     sound = [target for target in targets if target.error is None]
     if not sound:
@@ -27,7 +28,15 @@ async def judged(targets: list[Target], states: States, client: ClusterClient) -
     progress = OtherProgress(client)
     errors = {target.source: await refusal_now(target, error, states, progress) for target, error in refused}
     others = others_holding(sound[0].destination_topic, sound[0].mirror.name, states)
-    return [t if t.error else _with_verdict(t, errors.get(t.source), others) for t in targets]
+    found = [t if t.error else _with_verdict(t, errors.get(t.source), others) for t in targets]
+    replaced = [target for target in found if target.replaces and target.error is None]
+    error = await written_by_others(replaced[0], states, client) if replaced else None
+    return found if error is None else [_kept(target, error) for target in found]
+
+
+def _kept(target: Target, error: MirrorlakeError) -> Target:
+    """Returns a target whose topic is not deleted, and why, where it was to be."""
+    return replace(_not_replaced(target), error=error) if target.replaces and target.error is None else target
 
 
 async def refusal_now(

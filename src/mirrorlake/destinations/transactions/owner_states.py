@@ -125,8 +125,12 @@ def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def decode_state(value: bytes) -> OwnerState:
+def decode_state(value: bytes, *, offset: int | None = None) -> OwnerState:
     """Returns what ``encode_state`` wrote.
+
+    Args:
+        value: of a record.
+        offset: where the record lies, for the message; None where it lies nowhere yet.
 
     Raises:
         DestinationForeignError: it is not a state record this version understands.
@@ -174,8 +178,10 @@ def decode_state(value: bytes) -> OwnerState:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DestinationForeignError(
-            f"topic {STATE_TOPIC} holds a record that is not mirrorlake's: {error}",
-            hint=f"let no other producer write to {STATE_TOPIC}",
+            f"topic {STATE_TOPIC} holds a record that is not mirrorlake's"
+            + ("" if offset is None else f", at offset {offset}"),
+            hint="let no other producer write there. To get past it stop all mirrors that copy to this cluster, and "
+            f"delete topic {STATE_TOPIC}: each mirror compares its copies, and writes its record anew",
         ) from error
 
 
@@ -259,9 +265,9 @@ async def _read_all(client: ClusterClient, *, isolation_level: int) -> dict[str,
     states: dict[str, OwnerState] = {}
     offsets = OffsetRange(start_offset=start, end_offset=end)
     async for columns in read_range(client, STATE_PARTITION, offsets, whose="destination"):
-        for value in columns.values.to_pylist():
+        for offset, value in zip(columns.offsets.tolist(), columns.values.to_pylist(), strict=True):
             if value is not None:
-                state = decode_state(value)
+                state = decode_state(value, offset=offset)
                 states[state.mirror] = state
     return states
 

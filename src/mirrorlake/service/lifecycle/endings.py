@@ -88,7 +88,7 @@ def served_elsewhere(living: Mapping[str, Sequence[OwnerState]]) -> int:
                 cluster=cluster,
                 owner=state.owner,
                 owner_since=utc_text(state.taken_at_ms),
-                hint="end that process, or let it do the work; `run --take-over` ends it",
+                hint="end that process, or let it do the work; with `--take-over` this command ends it",
             )
     return EXIT_SUPERSEDED
 

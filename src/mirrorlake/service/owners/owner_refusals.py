@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import DestinationForeignError, MirrorlakeError, TopicRecreatedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import LogEnd
 from mirrorlake.topics.handover import States, holds
@@ -45,9 +45,14 @@ async def find_refused(
         if topic not in is_empty:
             is_empty[topic] = await _is_empty([t for t in targets if t.source.topic == topic], client)
         if not is_empty[topic] and (error := await refusal_now(target, seen, states, progress)) is not None:
-            # Of the same trouble discovery may know a better remedy.
-            refused[place_of(target)] = target.error if type(target.error) is type(error) and target.error else error
+            refused[place_of(target)] = _said_better(target.error, error)
     return refused
+
+
+def _said_better(found: MirrorlakeError | None, error: MirrorlakeError) -> MirrorlakeError:
+    """Returns what discovery has said where that has a better remedy, or says why a recreated topic is not deleted."""
+    is_kept = isinstance(found, DestinationForeignError) and isinstance(error, TopicRecreatedError)
+    return found if found is not None and (is_kept or type(found) is type(error)) else error
 
 
 async def _is_empty(targets: Sequence[Target], client: ClusterClient) -> bool:

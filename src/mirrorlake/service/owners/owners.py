@@ -260,7 +260,8 @@ class Owners:
                     "the state record of the mirror is gone, and is written anew",
                     mirror=state.mirror,
                     cluster=take_over.settings.name,
-                    hint=f"topic {STATE_TOPIC} says whose the copies are: nobody must delete it",
+                    hint=f"topic {STATE_TOPIC} says whose the copies are: nobody must delete it, or its records, as "
+                    "each cleanup.policy but compact does",
                 )
                 await write_state(take_over, state)
 
