@@ -115,6 +115,13 @@ def _without_credentials(answer: Answer, where: str) -> MirrorlakeError:
     )
 
 
+_WRONG_CREDENTIALS = {
+    "SignatureDoesNotMatch": "correct the secret access key; else a proxy on the way changes requests",
+    "InvalidAccessKeyId": "correct the access key id: the store does not know it",
+}
+"""By S3's error codes: what is refused is who asks, whatever the rights."""
+
+
 def _answered(answer: Answer, where: str) -> MirrorlakeError:
     message = f"{where}: the store answers {answer}"
     status, code = answer.status, answer.code
@@ -130,7 +137,7 @@ def _answered(answer: Answer, where: str) -> MirrorlakeError:
         hint = "create it, or correct its name; it is never made by itself"
         return StoreUnusableError(message, hint=hint, status=status, code=code)
     if status in (401, 403):
-        hint = "give these credentials the right to list, read, create and delete there"
+        hint = _WRONG_CREDENTIALS.get(code, "give these credentials the right to list, read, create and delete there")
         return PermissionDeniedError(message, hint=hint, status=status, code=code)
     if status in _PASSING_STATUS or status >= 500 or code in ("RequestTimeout", "SlowDown"):
         is_refusal = status == 501

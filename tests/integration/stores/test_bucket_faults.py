@@ -143,6 +143,8 @@ def test_what_one_put_cannot_hold_is_refused_by_name_before_a_byte_is_sent(spoil
     [
         (401, "Unauthorized", PermissionDeniedError, "give these credentials the right"),
         (403, "AccessDenied", PermissionDeniedError, "give these credentials the right"),
+        (403, "SignatureDoesNotMatch", PermissionDeniedError, "correct the secret access key"),
+        (403, "InvalidAccessKeyId", PermissionDeniedError, "correct the access key id"),
         (403, "RequestTimeTooSkewed", StoreUnavailableError, "set this machine's clock"),
         (400, "ExpiredToken", StoreUnavailableError, "the credentials have expired"),
         (404, "NoSuchBucket", StoreUnusableError, "create it"),
