@@ -23,6 +23,7 @@ from mirrorlake.archive.newest import ReadNewest, check_newest
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
+from mirrorlake.archive.topic_record import check_reached, read_topic_record
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive.adoption import check_claim_size, claim_too_large
 from mirrorlake.destinations.archive.cut import Cut, CutRule
@@ -229,12 +230,16 @@ class ArchiveSink(CuttingSink):
         at once: no delivery would come to do it.
 
         Raises:
+            ChainBrokenError: the archive ends below where it once did.
             MirrorlakeError: the store refused.
         """
         await self.settle()
         is_new = self.progress.position == 0 and self._segment is None
         if not (is_new or self._settings.skips_truncated):
             return False
+        if not is_new:
+            # Records that the archive has lost at its end would be called never archived, and the loss be forgotten.
+            await self._store_threads.look(self._check_recorded_end)
         if self._segment is not None:
             await self._in_thread(lambda: self._pass_over(log_start))
         if self._is_done:
@@ -245,6 +250,14 @@ class ArchiveSink(CuttingSink):
         if self._nothing_left():
             await self._in_thread(self._publish_gap)
         return True
+
+    def _check_recorded_end(self) -> None:
+        settings = self._settings
+        name, partition = settings.destination_name, settings.source.partition
+        record = read_topic_record(self._archived.store, name)
+        # Listed after that, as others may have published, and recorded it, since this lease began.
+        reached = record.reached.get(partition, 0) if record is not None else 0
+        check_reached(self._archived.store, name, partition, reached=reached, position=self._read_end().position)
 
     # --- in the thread ------------------------------------------------------------------------------------
 
