@@ -90,8 +90,8 @@ class PartitionState:
     newest snapshot at the start, None where it does not say or there are none. ``told`` is what a lease that runs has
     told of its progress, None where none runs or has: what is shown counts it, and nothing is decided by it.
     ``needs_tail_check`` is True until a lease has compared the newest records with the source's and ended well, and
-    ``is_doubted_in_lease`` where that was asked for anew since the lease that runs began.
-    ``deletions`` tells when the copy may have missed tombstones of a compacted source.
+    ``is_doubted_in_lease`` where that was asked for anew since the lease that runs began; ``is_source_away`` until a
+    look finds the source again. ``deletions`` tells when the copy may have missed tombstones of a compacted source.
     """
 
     mirror: str
@@ -123,6 +123,7 @@ class PartitionState:
     claim_looks: int = 0
     needs_tail_check: bool = True
     is_doubted_in_lease: bool = False
+    is_source_away: bool = False
     hand_off: ProducerHandOff | None = None
     source_mark: SourceMark | None = None
     size_limit: SizeLimit | None = None
@@ -306,7 +307,7 @@ class PartitionState:
         return (
             self.needs_tail_check
             and self.tail is not None
-            and not (self.is_live or self.work.has_view or self.is_paused or self.has_ended)
+            and not (self.is_live or self.work.has_view or self.is_paused or self.has_ended or self.is_source_away)
             and self.source_end is not None
             and self.position is not None
             and self.position <= self.source_end
@@ -349,6 +350,7 @@ class PartitionState:
 
     def saw_source(self, bounds: Bounds, now_seconds: float, wall_seconds: float) -> None:
         """Takes the source's ends; the clock of ``max-time`` starts when the end is first seen past the position."""
+        self.is_source_away = False
         if self.bounds is not None and bounds.end < self.bounds.end:
             self.doubt_source()
         if bounds.limit is None and self.ended_at is not None:
@@ -478,6 +480,11 @@ class PartitionState:
         """
         self.needs_tail_check = True
         self.is_doubted_in_lease = self.is_leased
+
+    def lost_source(self) -> None:
+        """Takes that a look has not found the source: what comes back may be another one."""
+        self.is_source_away = True
+        self.doubt_source()
 
     def lost_lease(self, unknown_until_seconds: float) -> None:
         """Takes that a lease brought nothing back and may be at work so long; what it has told was safe by then."""

@@ -338,7 +338,7 @@ class StateTable:
         now = self._clock.elapsed_seconds()
         with self._lock:
             for state in self._from(cluster, errors):
-                state.doubt_source()
+                state.lost_source()
                 if not self._phase.once:
                     continue
                 is_begun = state.once_end is not None and not state.is_past_source_end

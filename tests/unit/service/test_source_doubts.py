@@ -113,3 +113,13 @@ def test_an_archive_with_nothing_due_is_compared_once_and_a_bounded_run_waits_fo
     state.took(row(state, position=state.position), 2.0)
     assert chosen() == 0
     assert state.is_finished is phase.once
+
+
+def test_an_archive_with_nothing_due_is_compared_once_its_source_is_back() -> None:
+    state = archive_state(0, position=10)
+    state.tail = Segment(name=SegmentName(from_offset=0, to_offset=9, extension="parquet"), size_bytes=1000)
+    compared(state)
+    look([state], (3, SEEN), (3, AWAY))
+    assert not state.is_to_be_compared, "a lease could do nothing but fail"
+    look([state], (3, SEEN))
+    assert state.is_to_be_compared

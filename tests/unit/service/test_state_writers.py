@@ -98,6 +98,7 @@ def test_what_changes_a_state_is_known() -> None:
         "doubt_source",
         "failed",
         "lost_lease",
+        "lost_source",
         "no_longer_waits",
         "saw_batch_bytes_max",
         "saw_progress",
