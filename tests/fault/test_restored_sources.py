@@ -5,6 +5,8 @@ Its topic ids and leader epochs are those it had, so that nothing but the record
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +64,17 @@ class Site:
     def service(self) -> ServiceProcess:
         words = ("run", "-c", str(self.config), "--log-format", "json")
         return ServiceProcess(*words, folder=self.folder, without_spark=True)
+
+    @contextmanager
+    def service_past_its_backup(self) -> Iterator[ServiceProcess]:
+        """A service that has copied records which the backup of its source lacks."""
+        self.back_up()
+        words = ("run", "-c", str(self.config), "--log-format", "json")
+        with ServiceProcess(*words, folder=self.folder, without_spark=True) as service:
+            self.await_copied(KEPT)
+            self.write(1000, COPIED - KEPT)
+            self.await_copied(COPIED)
+            yield service
 
     def archived(self, form: str) -> list[tuple[int, bytes | None]]:
         """Offset and value of all that is archived in a format, in order."""
@@ -125,13 +138,7 @@ def parked(said: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("new", [30, 100], ids=["the-same-end", "a-later-end"])
 def test_a_running_service_parks_every_copy_of_a_source_that_was_put_back(site: Site, new: int) -> None:
-    site.back_up()
-    with ServiceProcess(
-        "run", "-c", str(site.config), "--log-format", "json", folder=site.folder, without_spark=True
-    ) as service:
-        site.await_copied(KEPT)
-        site.write(1000, COPIED - KEPT)
-        site.await_copied(COPIED)
+    with site.service_past_its_backup() as service:
         before = site.copied()
 
         site.put_back()
@@ -165,14 +172,7 @@ def test_a_bounded_run_parks_every_copy_of_a_source_that_was_put_back_meanwhile(
 
 
 def test_a_source_that_has_the_same_records_again_is_copied_on(site: Site) -> None:
-    site.back_up()
-    with ServiceProcess(
-        "run", "-c", str(site.config), "--log-format", "json", folder=site.folder, without_spark=True
-    ) as service:
-        site.await_copied(KEPT)
-        site.write(1000, COPIED - KEPT)
-        site.await_copied(COPIED)
-
+    with site.service_past_its_backup() as service:
         site.put_back()
         site.write(1000, COPIED - KEPT)
         site.write(2000, 5)

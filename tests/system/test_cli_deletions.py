@@ -147,14 +147,19 @@ def results(config: Path) -> dict[str, str]:
     return {row["name"]: row["result"] for row in mirrorlake("verify", "-c", config, "--format", "json").rows()}
 
 
+def with_alice_and_bob(folder: Path, east: str, west: str, topic: str) -> Path:
+    """Returns the configuration of a compacted topic that keeps its tombstones for a day."""
+    create_compacted(east, topic, delete_retention_ms="86400000")
+    put(east, topic, (b"alice", b"personal"), (b"bob", b"1"))
+    return configuration(folder, east, west, topic)
+
+
 @pytest.mark.slow
 def test_a_copy_that_was_not_away_says_nothing_of_what_the_cleaner_took(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     east, west, topic = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, tmp_path.name
-    create_compacted(east, topic, delete_retention_ms="86400000")
-    put(east, topic, (b"alice", b"personal"), (b"bob", b"1"))
-    config = configuration(tmp_path, east, west, topic)
+    config = with_alice_and_bob(tmp_path, east, west, topic)
     assert told_of(run_once(config)) == []
     put(east, topic, (b"alice", None), (b"bob", b"2"), (b"bob", b"3"))
     churn_until_value_is_gone(east, topic)
@@ -182,9 +187,7 @@ def test_copies_of_a_topic_that_is_not_compacted_any_more_are_copied_on(
     source_kafka: EmbeddedKafka, destination_kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     east, west, topic = source_kafka.bootstrap_servers, destination_kafka.bootstrap_servers, tmp_path.name
-    create_compacted(east, topic, delete_retention_ms="86400000")
-    put(east, topic, (b"alice", b"personal"), (b"bob", b"1"))
-    config = configuration(tmp_path, east, west, topic)
+    config = with_alice_and_bob(tmp_path, east, west, topic)
     (tmp_path / "lake").mkdir()
     config.write_text(
         config.read_text().replace(

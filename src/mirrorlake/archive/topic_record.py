@@ -252,6 +252,16 @@ def lost_partition(store: ObjectStore, name: str, partition: int, *, reached: in
     )
 
 
+def recorded_end(store: ObjectStore, name: str, partition: int) -> int:
+    """Returns where a partition of the topic's folder ``name`` ended once, as recorded; 0 where that is not known.
+
+    Raises:
+        MirrorlakeError: see `read_topic_record`.
+    """
+    record = read_topic_record(store, name)
+    return record.reached.get(partition, 0) if record is not None else 0
+
+
 def check_reached(store: ObjectStore, name: str, partition: int, *, reached: int, position: int) -> None:
     """Checks that a partition ends where it once did, or further: what is missing at its end shows nowhere else.
 

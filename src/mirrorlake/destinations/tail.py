@@ -1,6 +1,6 @@
 """The records below a position, as a consumer of committed records sees them, to be compared with another's."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.errors import BrokerNotReadyError
@@ -103,18 +103,13 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
             aborted = AbortedTransactions(answer.aborted)
             found = list(walk(answer.records))
             data: list[Batch] = []
-            seen_to = position
+            cleaned += _cleaned(found, start_offset=position)
             for batch in found:
                 header = batch.header
                 is_aborted = aborted.is_aborted(batch)
                 if header.last_offset < position:
                     continue
                 covered = OffsetRange(start_offset=max(header.base_offset, position), end_offset=header.next_offset)
-                if header.base_offset > seen_to:
-                    cleaned.append(OffsetRange(start_offset=seen_to, end_offset=header.base_offset))
-                if 0 <= header.record_count < header.next_offset - header.base_offset:
-                    cleaned.append(covered)
-                seen_to = header.next_offset
                 if is_aborted or header.is_control:
                     unseen.append(covered)
                     if header.is_control:
@@ -142,6 +137,16 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
         written=tuple(written),
         cleaned=tuple(cleaned),
     )
+
+
+def _cleaned(batches: Sequence[Batch], *, start_offset: int) -> Iterator[OffsetRange]:
+    """Yields where a cleaner was at work from an offset on: no batch is there, or one of fewer records than offsets."""
+    for header in (batch.header for batch in batches if batch.header.last_offset >= start_offset):
+        if header.base_offset > start_offset:
+            yield OffsetRange(start_offset=start_offset, end_offset=header.base_offset)
+        if 0 <= header.record_count < header.next_offset - header.base_offset:
+            yield OffsetRange(start_offset=max(header.base_offset, start_offset), end_offset=header.next_offset)
+        start_offset = header.next_offset
 
 
 def check_is_readable(partition: TopicPartition, end_offset: int, answer: FetchedPartition) -> int:

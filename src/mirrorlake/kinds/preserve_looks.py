@@ -18,8 +18,7 @@ from mirrorlake.kinds.kind import Look
 from mirrorlake.kinds.standing import Standing
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.together import all_of
-from mirrorlake.topics.handover import States, predecessors, with_configured_partitions
-from mirrorlake.topics.targets import Target, shard_of, transactional_id_of
+from mirrorlake.topics.handover import States, known_writers, with_configured_partitions
 
 Works = Mapping[int, tuple[Standing, PreserveWork]]
 """Rows and what their leases are told, by the rows' numbers."""
@@ -135,19 +134,3 @@ async def _equal(
 async def _states(client: ClusterClient, rows: Sequence[Standing]) -> States:
     mirrors = {row.target.mirror.name: row.target.mirror for row in rows}
     return with_configured_partitions(await find_states(client), mirrors.values())
-
-
-def known_writers(target: Target, states: States) -> tuple[frozenset[int], tuple[str, ...]]:
-    """Returns who wrote to a target's destination before, as the state records say it. Pure.
-
-    Returns:
-        The producer ids of the mirror's shard, and of mirrors whose copy goes on under it; and the transactional ids of
-        the latter, which may stand for further ones by now.
-    """
-    shard, where = shard_of(target.source), target.destination_partition
-    own = states.get(target.mirror.name)
-    before = predecessors(target, states)
-    ids: set[int] = set()
-    for state in [*([own] if own else []), *before]:
-        ids.update(state.producer_ids.get(shard, ()), state.former_ids.get(where.topic, {}).get(where.partition, ()))
-    return frozenset(ids), tuple(transactional_id_of(state.mirror, shard) for state in before)

@@ -12,7 +12,7 @@ from mirrorlake.config.destinations.destination import Destination
 from mirrorlake.config.destinations.kafka import KafkaDestination, OffsetMode
 from mirrorlake.config.resolved import Mirror
 from mirrorlake.destinations.transactions.owner_states import OwnerState
-from mirrorlake.topics.targets import Target
+from mirrorlake.topics.targets import Target, shard_of, transactional_id_of
 
 States = Mapping[str, OwnerState]
 """State records of one destination cluster, by mirror."""
@@ -86,6 +86,22 @@ def predecessors(target: Target, states: States) -> list[OwnerState]:
         and state.destinations.get(target.destination_topic) == target.source.topic
         and has_let_go(state, target.destination_topic, target.source.partition)
     ]
+
+
+def known_writers(target: Target, states: States) -> tuple[frozenset[int], tuple[str, ...]]:
+    """Returns who wrote to a target's destination before, as the state records say it. Pure.
+
+    Returns:
+        The producer ids of the mirror's shard, and of mirrors whose copy goes on under it; and the transactional ids of
+        the latter, which may stand for further ones by now.
+    """
+    shard, where = shard_of(target.source), target.destination_partition
+    own = states.get(target.mirror.name)
+    before = predecessors(target, states)
+    ids: set[int] = set()
+    for state in [*([own] if own else []), *before]:
+        ids.update(state.producer_ids.get(shard, ()), state.former_ids.get(where.topic, {}).get(where.partition, ()))
+    return frozenset(ids), tuple(transactional_id_of(state.mirror, shard) for state in before)
 
 
 def copied_by_others(target: Target, states: States) -> list[OwnerState]:

@@ -1,13 +1,14 @@
 """Records of other producers in a topic that is to be deleted, as its source was recreated: nobody deletes those."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from mirrorlake.destinations.tail import TAIL_OFFSETS, read_tail
 from mirrorlake.errors import DestinationForeignError, MirrorlakeError, PermissionDeniedError
 from mirrorlake.kafka.control.cluster import EARLIEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import TransactionState
 from mirrorlake.offsets import OffsetRange, TopicPartition
-from mirrorlake.topics.handover import States, predecessors
+from mirrorlake.topics.handover import States, known_writers
 from mirrorlake.topics.targets import Target, shard_of, transactional_id_of
 
 
@@ -25,14 +26,20 @@ async def written_by_others(target: Target, states: States, client: ClusterClien
     Returns:
         None where all is ours; the error where it could not be asked, as nothing is deleted unseen.
     """
-    topic = target.destination_topic
-    places = [TopicPartition(topic, number) for number in range(target.destination_partitions)]
+    source, topic = target.source.topic, target.destination_topic
+    partitions = [replace(target, source=TopicPartition(source, n)) for n in range(target.destination_partitions)]
+    places = [TopicPartition(topic, each.source.partition) for each in partitions]
+    writers = [known_writers(each, states) for each in partitions]
+    names = [
+        (transactional_id_of(target.mirror.name, shard_of(each.source)), *before)
+        for each, (_, before) in zip(partitions, writers, strict=True)
+    ]
     try:
-        described = await client.describe_transactions(_names(target, states, places))
+        described = await client.describe_transactions(sorted({name for each in names for name in each}))
         appended = await client.append_states(places)
         starts = await client.list_offsets(places, timestamp=EARLIEST)
-        for place in places:
-            own = _own(target, states, place, described)
+        for place, (ids, _), asked in zip(places, writers, names, strict=True):
+            own = _with_ids_of_now(ids, [described.get(name) for name in asked])
             state, start = appended[place], starts[place]
             if isinstance(state, MirrorlakeError):
                 return state
@@ -57,35 +64,16 @@ async def _first_of_others(
     return next((each.offset for each in tail.written if not each.may_be_ours(own)), None)
 
 
-def _names(target: Target, states: States, places: Sequence[TopicPartition]) -> list[str]:
-    mirrors = [target.mirror.name, *(state.mirror for state in predecessors(target, states))]
-    shards = {_shard(target, place) for place in places}
-    return sorted(transactional_id_of(mirror, shard) for mirror in mirrors for shard in shards)
-
-
-def _shard(target: Target, place: TopicPartition) -> int:
-    return shard_of(TopicPartition(target.source.topic, place.partition))
-
-
-def _own(
-    target: Target,
-    states: States,
-    place: TopicPartition,
-    described: Mapping[str, TransactionState | MirrorlakeError | None],
+def _with_ids_of_now(
+    ids: frozenset[int], described: Sequence[TransactionState | MirrorlakeError | None]
 ) -> frozenset[int] | None:
-    """Returns the producer ids under which the mirror, and those before it, wrote; None where they cannot be known."""
-    shard, own = _shard(target, place), states.get(target.mirror.name)
-    ids: set[int] = set()
-    for state in [*([own] if own else []), *predecessors(target, states)]:
-        ids.update(state.producer_ids.get(shard, ()), state.former_ids.get(place.topic, {}).get(place.partition, ()))
-        found = described.get(transactional_id_of(state.mirror, shard))
-        if isinstance(found, PermissionDeniedError):
-            return None
-        if isinstance(found, MirrorlakeError):
-            raise found
-        if found is not None:
-            ids.add(found.producer_id)
-    return frozenset(ids)
+    """Returns producer ids with those that transactional ids have now; None where this user may not ask for one."""
+    if any(isinstance(each, PermissionDeniedError) for each in described):
+        return None
+    for each in described:
+        if isinstance(each, MirrorlakeError):
+            raise each
+    return ids | {each.producer_id for each in described if isinstance(each, TransactionState)}
 
 
 def _error(target: Target, where: str) -> MirrorlakeError:

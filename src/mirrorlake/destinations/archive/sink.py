@@ -23,7 +23,7 @@ from mirrorlake.archive.newest import ReadNewest, check_newest
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
-from mirrorlake.archive.topic_record import check_reached, read_topic_record
+from mirrorlake.archive.topic_record import check_reached, recorded_end
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive.adoption import check_claim_size, claim_too_large
 from mirrorlake.destinations.archive.cut import Cut, CutRule
@@ -254,9 +254,8 @@ class ArchiveSink(CuttingSink):
     def _check_recorded_end(self) -> None:
         settings = self._settings
         name, partition = settings.destination_name, settings.source.partition
-        record = read_topic_record(self._archived.store, name)
+        reached = recorded_end(self._archived.store, name, partition)
         # Listed after that, as others may have published, and recorded it, since this lease began.
-        reached = record.reached.get(partition, 0) if record is not None else 0
         check_reached(self._archived.store, name, partition, reached=reached, position=self._read_end().position)
 
     # --- in the thread ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from mirrorlake.archive.maintenance.look import FolderLook, look_at
 from mirrorlake.archive.maintenance.work import EraseTask, FolderAddress, TaskResult
 from mirrorlake.archive.names import SegmentName
 from mirrorlake.archive.partition import ArchivedPartition
-from mirrorlake.archive.topic_record import check_reached, read_topic_record
+from mirrorlake.archive.topic_record import check_reached, recorded_end
 from mirrorlake.errors import MirrorlakeError, PositionMovedError
 from mirrorlake.service.archives.places import ArchivePlace
 
@@ -102,7 +102,7 @@ class ErasedPartition:
         try:
             self.archived = self.archived or self.place.open()
             # Before the listing: what it speaks of was there by then.
-            record = read_topic_record(self.archived.store, self.place.name)
+            reached = recorded_end(self.archived.store, self.place.name, self.place.partition)
             if isinstance(self.archived, ArchivedPartition):
                 self.look = look_at(self.archived)
                 newest = self.look.newest
@@ -113,7 +113,6 @@ class ErasedPartition:
             for stray in folders_in(self.archived, also_reserved=True):
                 raise stray
             position = newest.name.end_offset if newest is not None else 0
-            reached = record.reached.get(self.place.partition, 0) if record is not None else 0
             check_reached(
                 self.archived.store, self.place.name, self.place.partition, reached=reached, position=position
             )
