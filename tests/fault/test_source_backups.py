@@ -10,6 +10,7 @@ import pytest
 
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.config.loading import parse_configuration
+from mirrorlake.destinations.interface import ProducerHandOff
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import SourceDivergedError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -38,6 +39,7 @@ class Backup:
     """
 
     def __init__(self, kafka: EmbeddedKafka, destination: EmbeddedKafka, lake: Path) -> None:
+        self.left: dict[str, ProducerHandOff | None] = {}
         self.servers, self.destination, self.lake = kafka.bootstrap_servers, destination.bootstrap_servers, lake
         for topic in (LOST, SAME):
             create_topic(self.servers, topic)
@@ -55,6 +57,7 @@ class Backup:
                 row = self.archive(topic, format_name, ARCHIVED, is_first=True)
                 assert (row.error, row.position) == (None, ARCHIVED)
             row = self.copy(topic, ARCHIVED)
+            self.left[topic] = row.hand_off
             assert (row.error, row.position) == (None, ARCHIVED)
         kafka.stop()
         shutil.rmtree(kafka.folder)
@@ -95,12 +98,13 @@ class Backup:
         (row,) = run_lease(lease_plan(self.servers, [(where, [work])], end=end)).values()
         return row
 
-    def copy(self, topic: str, end: int) -> LeaseRow:
-        """A lease with mapped offsets, of a process that has just started."""
+    def copy(self, topic: str, end: int, hand_off: ProducerHandOff | None = None) -> LeaseRow:
+        """A lease with mapped offsets, of a process that has just started, or was handed what its last one left."""
         where = TopicPartition(topic, 0)
         work = map_work(
             self.destination, where, source_cluster_id=self.cluster_id, source_topic_id=self.topic_ids[topic]
         )
+        work = replace(work, orders=replace(work.orders, hand_off=hand_off, needs_tail_check=True))
         (row,) = run_lease(lease_plan(self.servers, [(where, [work])], end=end)).values()
         return row
 
@@ -143,8 +147,11 @@ def test_an_archive_of_a_source_that_has_the_same_records_again_goes_on(backup: 
     assert held == [*range(250)]
 
 
-def test_a_copy_with_mapped_offsets_is_not_gone_on_with_either(backup: Backup) -> None:
-    row = backup.copy(LOST, 250)
+@pytest.mark.parametrize("is_handed_on", [False, True], ids=["another-process", "the-next-lease"])
+def test_a_copy_with_mapped_offsets_is_not_gone_on_with_either(backup: Backup, is_handed_on: bool) -> None:
+    left = backup.left[LOST]
+    assert left is not None
+    row = backup.copy(LOST, 250, left if is_handed_on else None)
 
     assert isinstance(row.error, SourceDivergedError), row
     assert park_name(row.error) == "diverged"

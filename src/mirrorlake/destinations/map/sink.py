@@ -158,7 +158,8 @@ class MapSink(EndlessSink):
         )
         self._participant = participant
         # Not where the destination has lost records on the way here: the progress is another one then.
-        if self._orders.hand_off is None and known is not None and participant.progress == known:
+        is_asked = self._orders.hand_off is None or self._orders.needs_tail_check
+        if is_asked and known is not None and participant.progress == known:
             self.progress.held_until_ms = await self._check_tail(key, known)
         # Only now: an open that is cut short leaves the failure that asked for it. And not where the shard's
         # transaction was given up meanwhile, by another source's batch: the participant is void, and joins again.
