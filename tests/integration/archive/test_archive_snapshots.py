@@ -4,6 +4,7 @@ import contextlib
 import pickle
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,6 +27,9 @@ from mirrorlake.errors import (
     StoreUnavailableError,
 )
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.pipeline.in_process import InProcessEngine
+from mirrorlake.pipeline.lease_job import LeaseRow
+from mirrorlake.pipeline.settings import SessionSettings
 from mirrorlake.service.archives.snapshot_options import SnapshotOptions
 from mirrorlake.service.archives.snapshot_plan import pickled_plan, plan_snapshot
 from mirrorlake.sources.archive import snapshot_work
@@ -369,6 +373,51 @@ def test_two_runs_at_once_make_one_snapshot(tmp_path: Path) -> None:
     assert isinstance(again.error, MirrorlakeError), "its position has moved"
     assert taken(place) == latest_below(records)
     assert len(snapshots_at(place).snapshots()) == 1
+
+
+class TwiceEngine(InProcessEngine):
+    """Runs every shuffle a second time, as where the answers of the first one were lost with their executor."""
+
+    def run_shuffle(self, *args: Any, **named: Any) -> list[LeaseRow]:
+        super().run_shuffle(*args, **named)
+        return super().run_shuffle(*args, **named)
+
+
+def archived_place(folder: Path) -> tuple[StoreSettings, dict[int, Record], int]:
+    place = settings_at(folder)
+    held, records = hold(some_records(60))
+    archive(place, WHERE, held, (10, 20, end := max(records) + 1), form="parquet")
+    return place, records, end
+
+
+def test_a_snapshot_is_said_to_be_made_though_its_task_ran_again_and_found_it_there(tmp_path: Path) -> None:
+    place, records, end = archived_place(tmp_path)
+    engine = TwiceEngine(SessionSettings(lanes=1, batch_slots=0))
+    (row,) = take(place_at(place), engine=engine)
+    engine.stop()
+    (again,) = take(place_at(place))
+    assert (row.result, row.error, again.result) == ("made", None, "nothing")
+    assert row.done is not None
+    assert row.done.records == len(latest_below(records))
+    assert [each.size_bytes for each in snapshots_at(place).snapshots()] == [row.done.size_bytes]
+    record = read_topic_record(open_store(place), "orders.snapshot")
+    assert record is not None, "its loss would not be told else"
+    assert record.reached == {0: end}
+
+
+def test_what_another_run_made_first_is_not_said_to_be_made_by_this_one(tmp_path: Path) -> None:
+    place, records, _ = archived_place(tmp_path)
+
+    class BeatenEngine(InProcessEngine):
+        def run_shuffle(self, *args: Any, **named: Any) -> list[LeaseRow]:
+            take(place_at(place), options=SnapshotOptions(writer="another"))
+            return super().run_shuffle(*args, **named)
+
+    engine = BeatenEngine(SessionSettings(lanes=1, batch_slots=0))
+    (row,) = take(place_at(place), engine=engine, options=SnapshotOptions(writer="this"))
+    engine.stop()
+    assert (row.result, row.error) == ("nothing", None)
+    assert taken(place) == latest_below(records)
 
 
 def test_a_segment_that_is_merged_away_goes_on_with_what_covers_it(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from mirrorlake.archive.inspection import are_snapshots, first_segment
 from mirrorlake.archive.names import partition_prefix
 from mirrorlake.archive.origin import Origin, check_origin
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
+from mirrorlake.archive.snapshots.taking import TakenSnapshot
 from mirrorlake.archive.snapshots.view import read_snapshot_footer
 from mirrorlake.archive.topic_record import is_recorded, lost_topic, partitions_in, read_topic_record
 from mirrorlake.errors import ChainBrokenError, CommandRefusedError, ConfigurationError
+from mirrorlake.offsets import OffsetRange
 from mirrorlake.service.archives.places import ArchivePlace
 from mirrorlake.service.archives.snapshot_options import DEFAULT_NAME, SnapshotOptions
 from mirrorlake.stores.object_store import ObjectStore
@@ -45,6 +47,22 @@ class SnapshotTarget:
     folder: FolderAddress
     chain: Chain
     claimed_end: int | None
+
+
+def newest_by(folder: FolderAddress, writer: str, offsets: OffsetRange) -> TakenSnapshot | None:
+    """Returns the newest snapshot of a folder where it covers ``offsets`` and ``writer`` has made it; else None.
+
+    Raises:
+        MirrorlakeError: the folder could not be read, or holds what is no snapshot.
+    """
+    opened = folder.open()
+    newest = opened.read_chain().tail
+    if newest is None or newest.name.offsets != offsets:
+        return None
+    footer = read_snapshot_footer(opened.store, opened.prefix, newest)
+    if footer is None or footer.envelope.writer != writer:
+        return None
+    return TakenSnapshot(name=str(newest.name), records=footer.records, size_bytes=newest.size_bytes, is_ours=True)
 
 
 def find_target(place: ArchivePlace, options: SnapshotOptions, origin: Origin) -> SnapshotTarget:

@@ -29,7 +29,7 @@ from mirrorlake.service.archives.snapshot_plan import (
     pickled_plan,
     plan_snapshot,
 )
-from mirrorlake.service.archives.snapshot_target import FolderAddress
+from mirrorlake.service.archives.snapshot_target import FolderAddress, newest_by
 from mirrorlake.sources.archive.snapshot_work import SnapshotResult
 from mirrorlake.stores.opening import open_store
 from mirrorlake.stores.settings import FilesystemSettings
@@ -208,9 +208,28 @@ class SnapshotRun:
                 anew = plan_snapshot(planned.place, self._options, clock=self._clock)
                 if anew.plan is not None:
                     waiting.append(anew)
-                elif is_beaten or anew.failure is not None:
+                elif anew.failure is not None:
                     rows.append(planned_row(anew))
+                elif is_beaten:
+                    rows.append(self._made_before(planned) or planned_row(anew))
         return rows
+
+    def _made_before(self, planned: PlannedSnapshot) -> SnapshotRow | None:
+        """Returns the row of a snapshot that a task has made before Spark ran it again; None where another run did.
+
+        Spark runs a task again where its executor is lost, and a whole shuffle may begin again.
+        """
+        plan, folder = planned.plan, planned.folder
+        assert plan is not None
+        assert folder is not None
+        try:
+            done = newest_by(folder, plan.writer, plan.offsets)
+        except MirrorlakeError:
+            return None  # the look before has found it there: that is said
+        if done is None:
+            return None
+        _record_made(planned, self._clock)
+        return SnapshotRow(planned=planned, result="made", done=done, reason=planned.reason)
 
     def _results(self, waiting: Sequence[PlannedSnapshot]) -> Iterator[tuple[PlannedSnapshot, SnapshotResult]]:
         for job in jobs_of(waiting):
