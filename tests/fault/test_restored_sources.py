@@ -22,6 +22,7 @@ from support.copies import create_topic, log_end, source_end, wait_until
 from support.records import consume, simple_records
 from support.service_process import ServiceProcess
 from support.topics import append, make_topic
+from support.transactions import append_in_transaction
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -49,6 +50,18 @@ class Site:
 
     def write(self, start: int, count: int) -> None:
         append(self.east.bootstrap_servers, self.topic, 0, simple_records(count, start=start), batch_records=10)
+
+    def write_aborted(self, start: int, count: int) -> None:
+        servers = self.east.bootstrap_servers
+        append_in_transaction(servers, self.topic, simple_records(count, start=start), committed=False)
+
+    @contextmanager
+    def filtered(self, condition: str) -> Iterator[None]:
+        """The mirror with mapped offsets copies nothing but records that meet a condition, within the block."""
+        plain, mirror = self.config.read_text(), f"name: map-{self.topic}"
+        self.config.write_text(plain.replace(mirror, f"{mirror}, filter: {{where: {json.dumps(condition)}}}"))
+        yield
+        self.config.write_text(plain)
 
     def back_up(self) -> None:
         self.east.stop()
@@ -186,3 +199,59 @@ def test_a_source_that_has_the_same_records_again_is_copied_on(site: Site) -> No
         assert set(parked(service.said()).values()) <= {"ahead"}
     assert mirrorlake("run", "--once", "-c", site.config).code == 0
     assert {way: len(values) for way, values in site.copied().items()} == dict.fromkeys(PARKED, COPIED + 5)
+
+
+@pytest.mark.parametrize("way", ["a service", "a bounded run"])
+def test_records_that_took_the_place_of_an_aborted_transaction_are_not_passed_over(site: Site, way: str) -> None:
+    site.back_up()
+    site.write_aborted(1000, COPIED - KEPT)
+    end = COPIED + 1  # with the marker
+    assert mirrorlake("run", "--once", "-c", site.config).code == 0
+    before = site.copied()
+    assert {name: len(values) for name, values in before.items()} == dict.fromkeys(PARKED, KEPT)
+    site.put_back()
+    site.write(5000, 60)
+    assert source_end(site.east.bootstrap_servers, site.topic) > end
+
+    if way == "a bounded run":
+        ended = mirrorlake("run", "--once", "-c", site.config, "--log-format", "json")
+        assert ended.code == 3, ended.err
+        said = ended.err
+    else:
+        with site.service() as service:
+            wait_until(lambda: len(parked(service.said())) == len(PARKED), "all to be parked", log=service.said)
+            service.stop()
+            assert service.exit_code() == 3
+        said = service.said()
+
+    assert parked(said) == {**PARKED, "preserve": "misaligned"}, "there the copy has the marker of its filler"
+    assert f"at source offset {KEPT}" in said
+    assert site.copied() == before
+
+
+def test_another_aborted_transaction_in_the_place_of_one_is_no_difference_to_a_copy_with_mapped_offsets(
+    site: Site,
+) -> None:
+    site.back_up()
+    site.write_aborted(1000, COPIED - KEPT)
+    assert mirrorlake("run", "--once", "-c", site.config).code == 0
+    site.put_back()
+    site.write_aborted(5000, COPIED - KEPT)
+    site.write(6000, 5)
+
+    ended = mirrorlake("run", "--once", "-c", site.config, "--log-format", "json")
+
+    assert "map" not in parked(ended.err)
+    assert len(site.copied()["map"]) == KEPT + 5
+
+
+def test_a_filter_that_is_taken_away_leaves_no_copy_in_doubt(site: Site) -> None:
+    with site.filtered("value IS NULL"):
+        assert mirrorlake("run", "--once", "-c", site.config).code == 0
+        assert site.copied()["map"] == []
+    site.write(2000, 5)
+
+    ended = mirrorlake("run", "--once", "-c", site.config, "--log-format", "json")
+
+    assert (ended.code, parked(ended.err)) == (0, {}), ended.err
+    assert len(site.copied()["map"]) == 5

@@ -128,6 +128,7 @@ def trimmed(key: ProgressKey, progress: MapProgress, pages: Sequence[tuple[PageK
             destination_offset=None,
             destination_end=ends[0] if ends else 0,
             page=page,
+            empty_from=None,
         ),
         pages=tuple(
             (

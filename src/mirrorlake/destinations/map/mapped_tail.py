@@ -2,9 +2,10 @@
 
 As ``tail_check`` does for equal offsets, so that a source that was put back from a backup, or cut in a way that leader
 epochs do not show, is not copied on behind records it has lost. The newest run of the offset map says which records
-those are. Times are not compared: their topic may have a clock of its own. Neither is a filter asked: every record of a
-run was copied, by whichever filter. What another `select` than that of now has made cannot be compared with what the
-source has: of it only the offsets are (see ``select_mark``).
+those are; where the source held no record behind them (``empty_mark``), it must hold none now. Times are not compared:
+their topic may have a clock of its own. Neither is a filter asked: every record of a run was copied, by whichever
+filter. What another `select` than that of now has made cannot be compared with what the source has: of it only the
+offsets are (see ``select_mark``).
 """
 
 from dataclasses import replace
@@ -62,7 +63,7 @@ class MappedTailCheck:
         self._transform = replace(transform, times=Times.BROKERS, keeps=None, takes=None)
 
     async def check(self, key: ProgressKey, progress: MapProgress) -> int | None:
-        """Compares the newest records of a copy with the source's; returns where they are equal. Reads only.
+        """Compares the end of a copy with the source's; returns where they are equal. Reads only.
 
         Where either side has deleted them there is nothing to compare; a source that ends below them is told by who
         reads on.
@@ -75,6 +76,24 @@ class MappedTailCheck:
             SourceDivergedError: they differ; the text names the first differing source offset.
             MirrorlakeError: a side could not be read; nothing is concluded.
         """
+        held_until_ms = await self._check_records(key, progress)
+        await self._check_empty(key, progress)
+        return held_until_ms
+
+    async def _check_empty(self, key: ProgressKey, progress: MapProgress) -> None:
+        """Compares the end of a copy where the source held no record: it holds none there later either."""
+        if progress.empty_from is None:
+            return
+        end, written_end = progress.position, await self._source_log.written_end()
+        start = max(progress.empty_from, end - TAIL_OFFSETS, await self._source_log.start())
+        if start >= end or (written_end is not None and written_end < end):
+            return
+        found = (await self._source_log.read_tail(OffsetRange(start_offset=start, end_offset=end))).records
+        if len(found):
+            where = TopicPartition(key.destination_topic, progress.destination_partition)
+            raise self._diverged(key, where, progress, int(found.offsets[0]))
+
+    async def _check_records(self, key: ProgressKey, progress: MapProgress) -> int | None:
         run = newest_run(progress)
         if run is None:
             return None

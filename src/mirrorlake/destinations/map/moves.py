@@ -50,6 +50,7 @@ def moved(progress: MapProgress, offset: int) -> MapProgress:
         offsets=OffsetRange(start_offset=start, end_offset=offset),
         destination_offset=None,
         route=UNMARKED,
+        empty_from=None,
     )
     if progress.destination_end or progress.page.runs or progress.page.start_offset != progress.start_offset:
         return after

@@ -17,7 +17,8 @@ Progress, topic ``mirrorlake.progress.<mirror>``, the newest counts; compaction 
            int32 destination partition, int64 destination offset of the transaction's first record (-1 none), int64
            end of the last record ever copied at the destination (exclusive, 0 none), int64 source offset where the
            open page of the offset map begins, int64 source offset where the copy began, its runs
-    header ``select``, where the mirror has or had one: see ``select_mark``; ``route`` likewise: see ``route_mark``
+    header ``select``, where the mirror has or had one: see ``select_mark``; ``route`` likewise: see ``route_mark``;
+           ``empty-from``, where the range ends with offsets that held no record: see ``empty_mark``
 
 Full page of the offset map, topic ``mirrorlake.offset-map.<mirror>``, written once:
 
@@ -86,7 +87,8 @@ class MapProgress:
     that of the transaction's first record, None where it had none. ``destination_end`` is the offset after the last
     record ever copied, 0 where there is none. ``leader_epoch`` is the source's, -1 where unknown. ``start_offset`` is
     the source offset at which the copy began. ``select`` says by which `select` its newest records were made, ``route``
-    by which route they were taken.
+    by which route they were taken. From ``empty_from`` to the position the source held no record when it was read; None
+    where there was one right before the position, or it is not known.
     """
 
     source_cluster_id: str
@@ -101,6 +103,7 @@ class MapProgress:
     start_offset: int
     select: SelectMark = AS_IT_IS_MARK
     route: RouteMark = UNMARKED
+    empty_from: int | None = None
 
     @property
     def position(self) -> int:
@@ -167,7 +170,7 @@ def decode_page_key(data: bytes) -> PageKey:
 
 
 def encode_progress(progress: MapProgress) -> bytes:
-    """Returns the value of a progress record; its ``select`` and its ``route`` are headers, see ``encode_mark``."""
+    """Returns the value of a progress record; ``select``, ``route`` and ``empty_from`` are headers: see ``marks``."""
     return b"".join(
         (
             bytes((FORMAT,)),
@@ -189,7 +192,9 @@ def encode_progress(progress: MapProgress) -> bytes:
     )
 
 
-def decode_progress(data: bytes, select: SelectMark = AS_IT_IS_MARK, route: RouteMark = UNMARKED) -> MapProgress:
+def decode_progress(
+    data: bytes, select: SelectMark = AS_IT_IS_MARK, route: RouteMark = UNMARKED, empty_from: int | None = None
+) -> MapProgress:
     """Returns what ``encode_progress`` wrote, with what the record's headers say.
 
     Raises:
@@ -214,6 +219,7 @@ def decode_progress(data: bytes, select: SelectMark = AS_IT_IS_MARK, route: Rout
         start_offset=began,
         select=select,
         route=route,
+        empty_from=empty_from,
     )
 
 

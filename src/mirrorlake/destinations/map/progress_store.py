@@ -4,11 +4,12 @@ Both have one partition per shard of the mirror, so that the open transaction of
 another (a ``read_committed`` reader stops at the first open transaction). Progress never expires: both are compacted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mirrorlake.destinations.map.marks.route_mark import RouteMark, decode_route_mark
-from mirrorlake.destinations.map.marks.select_mark import SelectMark, decode_mark
+from mirrorlake.destinations.map.marks.empty_mark import decode_empty_mark
+from mirrorlake.destinations.map.marks.route_mark import decode_route_mark
+from mirrorlake.destinations.map.marks.select_mark import decode_mark
 from mirrorlake.destinations.map.offset_map import OffsetMap, decode_runs, first_copies
 from mirrorlake.destinations.map.progress import (
     SHARDS_KEY,
@@ -30,6 +31,8 @@ from mirrorlake.offsets import OffsetRange, TopicPartition
 from mirrorlake.own_topics import OFFSET_MAP_PREFIX, PROGRESS_PREFIX
 
 _WHOSE = "destination"
+
+Headers = Sequence[Mapping[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,16 +156,16 @@ async def read_progress(
         BrokerNotReadyError: an open transaction does not end.
         MirrorlakeError: the topic could not be read.
     """
-    newest: dict[bytes, tuple[bytes | None, SelectMark, RouteMark]] = {}
+    newest: dict[bytes, tuple[bytes | None, Headers]] = {}
     async for columns in read_range(client, partition, await _range_of(client, partition, end_offset), whose=_WHOSE):
-        headers = columns.headers.to_pylist()
-        marks = map(decode_mark, headers), map(decode_route_mark, headers)
-        written = zip(columns.values.to_pylist(), *marks, strict=True)
+        written = zip(columns.values.to_pylist(), columns.headers.to_pylist(), strict=True)
         newest.update(zip(columns.keys.to_pylist(), written, strict=True))
     newest.pop(SHARDS_KEY, None)
     return {
-        decode_progress_key(key): decode_progress(value, select, route)
-        for key, (value, select, route) in newest.items()
+        decode_progress_key(key): decode_progress(
+            value, decode_mark(headers), decode_route_mark(headers), decode_empty_mark(headers)
+        )
+        for key, (value, headers) in newest.items()
         if value is not None
     }
 

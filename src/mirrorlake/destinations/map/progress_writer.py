@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.letters.dead_letters import Letters
+from mirrorlake.destinations.map.marks.empty_mark import EMPTY_HEADER, encode_empty_mark
 from mirrorlake.destinations.map.marks.route_mark import ROUTE_HEADER, encode_route_mark
 from mirrorlake.destinations.map.marks.select_mark import SELECT_HEADER, encode_mark
 from mirrorlake.destinations.map.progress import (
@@ -76,7 +77,11 @@ class ProgressWriter:
         for key, progress in written:
             key_bytes = encode_progress_key(key)
             records.append((key_bytes, encode_progress(progress)))
-            said = ((SELECT_HEADER, encode_mark(progress.select)), (ROUTE_HEADER, encode_route_mark(progress.route)))
+            said = (
+                (SELECT_HEADER, encode_mark(progress.select)),
+                (ROUTE_HEADER, encode_route_mark(progress.route)),
+                (EMPTY_HEADER, encode_empty_mark(progress.empty_from)),
+            )
             if held := [(name, mark) for name, mark in said if mark is not None]:
                 marks[key_bytes] = held
         await self._write(self.progress_partition, records, marks=marks)

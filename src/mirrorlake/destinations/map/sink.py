@@ -269,7 +269,7 @@ class MapSink(EndlessSink):
             return False
         lost = OffsetRange(start_offset=self._next_offset, end_offset=log_start)
         self.progress.add_gap(Gap(offsets=lost, kind=GapKind.TRUNCATED))
-        self._next_offset = log_start
+        self._next_offset = self._participant.empty_from = log_start
         self._shard.advance(self._participant, log_start)
         return True
 
@@ -330,6 +330,7 @@ class MapSink(EndlessSink):
             start_offset=output.start_offset,
             runs=output.runs,
             leader_epoch=self._leader_epoch,
+            empty_from=self._participant.empty_from,
         )
         self._note_missing(end_offset, records, delivery.gaps)
         self._next_offset = end_offset
@@ -337,6 +338,7 @@ class MapSink(EndlessSink):
         self._queued += 1
         self.progress.saw_batch(batch.header)
         self._participant.leader_epoch = self._leader_epoch
+        self._participant.empty_from = end_offset
         self._shard.take(self._participant, append)
 
     def _take_gap(self, output: OutputGap, known: Sequence[Gap]) -> None:
@@ -351,6 +353,8 @@ class MapSink(EndlessSink):
         offsets = OffsetRange(start_offset=self._next_offset, end_offset=end_offset)
         for gap in gaps_of(offsets, gaps_near(known, offsets)):
             self.progress.add_gap(gap)
+            if gap.kind is not GapKind.ABSENT:
+                self._participant.empty_from = gap.offsets.end_offset  # the source has, or had, records there
         self._next_offset = end_offset
         self._participant.leader_epoch = self._leader_epoch
         self._shard.advance(self._participant, end_offset)
@@ -427,6 +431,7 @@ class MapSink(EndlessSink):
             page=page,
             taken_end=position,
             committed_end=position,
+            empty_from=position if progress is None or progress.empty_from is None else progress.empty_from,
             leader_epoch=progress.leader_epoch if progress else -1,
             keeps_source_time=settings.keeps_source_time,
             is_new=progress is None,

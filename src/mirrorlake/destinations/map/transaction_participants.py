@@ -59,12 +59,17 @@ class Member(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class MapAppend(Append):
-    """A batch of one participant: ``start_offset`` is the source offset of its first record, ``runs`` where all lie."""
+    """A batch of one participant.
+
+    ``start_offset`` is the source offset of its first record, ``runs`` where all lie. From ``empty_from`` to its first
+    record the source holds none.
+    """
 
     participant: "Participant"
     start_offset: int
     runs: tuple[OffsetRange, ...]
     leader_epoch: int
+    empty_from: int
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -77,6 +82,7 @@ class Participant:
     was last seen to hold more than was handed over. ``keeps_source_time`` as `record_clock.is_expected` takes it.
     ``former`` is the progress of the source topic before, where this one was recreated: its records stay where they
     are. ``select`` says by which `select` records are made from now on, ``route`` by which route they are taken.
+    From ``empty_from`` to ``taken_end`` the source holds no record.
     ``letters`` are dead letters not yet safe, by source offset: a commit writes those below its position, and the
     others wait. They go to ``letters_topic``, empty
     where there are none, in batches of ``letter_bytes_max`` at most.
@@ -92,6 +98,7 @@ class Participant:
     page: OpenPage
     taken_end: int
     committed_end: int
+    empty_from: int
     leader_epoch: int = -1
     keeps_source_time: bool | None = True
     is_new: bool = False
@@ -136,6 +143,7 @@ class Participant:
         later = later_pages(runs_before(runs, self.page.last_end))
         full, page = add_runs(self.page, runs_from(runs, self.page.last_end))
         epoch = self.accepted[-1].leader_epoch if self.pending and self.accepted else self.leader_epoch
+        empty_from = self.pending[0].empty_from if self.pending else self.empty_from
         known = self.progress or self.former
         before = known.destination_end if known else 0
         progress = MapProgress(
@@ -151,6 +159,7 @@ class Participant:
             start_offset=self.progress.start_offset if self.progress else self.page.start_offset,
             select=self.select,
             route=self.route,
+            empty_from=empty_from if empty_from < self.covered_end else None,
         )
         pages = [self._page(each) for each in full]
         return progress, [*self._left_behind(), *(self._page(each, is_later=True) for each in later), *pages]

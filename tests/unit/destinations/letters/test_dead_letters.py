@@ -149,6 +149,7 @@ def test_a_commit_writes_the_letters_below_its_position_whatever_batch_they_are_
         page=OpenPage.at(0),
         taken_end=0,
         committed_end=0,
+        empty_from=0,
     )
     batches = [sorted(each for each in bad if first <= each < first + 10) for first in (0, 10, 20, 30)]
     participant.letters = [letters_at(batch) for batch in batches if batch]

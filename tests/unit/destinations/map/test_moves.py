@@ -150,6 +150,7 @@ class Copy:
             page=self.progress.page,
             taken_end=position + count,
             committed_end=position,
+            empty_from=position,
         )
         for offset in range(position, position + count):
             if offset % 3 != 2:
