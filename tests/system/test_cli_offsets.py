@@ -448,3 +448,7 @@ def test_a_mirror_or_destination_that_is_not_there_is_refused_and_asks_for_nothi
             ended = site.offsets(verb, *asked)
             assert (ended.code, ended.out) == (1, "")
             assert ended.err.startswith("error: no mirror copies what was asked for\n")
+    for asked, name in ((("--topic", "nothing"), "topic nothing"), (("--partition", "7"), "partition 7")):
+        ended = site.offsets("list", "--topic", site.topic, "--partition", "0", *asked)
+        assert (ended.code, ended.err) == (1, f"error: no mirror copies {name} of what was asked for\n")
+        assert site.topic in ended.out, "what is there is shown"

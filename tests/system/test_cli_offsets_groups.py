@@ -82,6 +82,9 @@ def test_offsets_of_groups_are_exported_and_imported_with_what_was_committed_bes
             nothing = site.offsets(verb, *options)
             assert (nothing.code, nothing.out) == (1, "")
             assert nothing.err == "error: no offset is committed of what was asked for\n"
+    part = site.offsets("export", "--group", group, "--group", "nobody")
+    assert (part.code, part.out) == (1, csv)
+    assert part.err == "error: no offset is committed of group nobody, of what was asked for\n"
 
     copied = new_group()
     told = site.imported(exported.out.replace(group, copied), "--format", "json", "--group", copied, "--dry-run")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from mirrorlake.cli.offsets.listing import write_whole
+from mirrorlake.cli.offsets.listing import unmet, write_whole
 from mirrorlake.cli.offsets.moving import Manner, say_faults
 from mirrorlake.cli.output import Row, print_json, print_note, print_table
 from mirrorlake.cli.start import ask, load, start_logs
@@ -39,7 +39,7 @@ def show_groups(
         file: is there once it is whole; None is stdout. What could not be read has no line, and is said on stderr.
 
     Returns:
-        0, or 1 where something could not be read, or nothing is what was asked for.
+        0, or 1 where something could not be read, or something that was asked for is not there.
     """
     start_logs()
     config = load(path)
@@ -51,6 +51,17 @@ def show_groups(
     if not lines and not unread and (wanted.groups or wanted.topics or wanted.partitions):
         print("error: no offset is committed of what was asked for", file=sys.stderr)
         return 1
+    missing = (
+        []
+        if unread
+        else [
+            *unmet("group", wanted.groups, (line.name for line in lines)),
+            *unmet("topic", wanted.topics, (line.topic for line in lines)),
+            *unmet("partition", wanted.partitions, (line.partition for line in lines)),
+        ]
+    )
+    for each in missing:
+        print(f"error: no offset is committed of {each}, of what was asked for", file=sys.stderr)
     if form is None:
         print_table([_list_row(each) for each in lines], LIST_COLUMNS)
     elif file is None:
@@ -59,7 +70,7 @@ def show_groups(
         write_whole(file, write_lines(lines, form))
     for each in unread:
         print(f"error: {each}", file=sys.stderr)
-    return 1 if unread else 0
+    return 1 if unread or missing else 0
 
 
 def import_groups(

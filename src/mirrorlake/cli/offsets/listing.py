@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | N
         file: is there once it is whole; None is stdout. What could not be read has no line, and is said on stderr.
 
     Returns:
-        0, or 1 where a position could not be read, or nothing is what was asked for.
+        0, or 1 where a position could not be read, or something that was asked for is not there.
     """
     start_logs()
     config = load(path)
@@ -43,9 +44,20 @@ def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | N
         print(NOTHING_ASKED_FOR, file=sys.stderr)
         return 1
     unread = [row for row in rows if is_unread(row)]
+    # A source that could not be asked has no topics and no partitions: whether they are there is not known.
+    missing = (
+        []
+        if unread
+        else [
+            *unmet("topic", wanted.topics, (row.target.source.topic for row in rows)),
+            *unmet("partition", wanted.partitions, (row.target.source.partition for row in rows)),
+        ]
+    )
+    for each in missing:
+        print(f"error: no mirror copies {each} of what was asked for", file=sys.stderr)
     if form is None:
         print_table([_table_row(row) for row in rows], COLUMNS)
-        return 1 if unread else 0
+        return 1 if unread or missing else 0
     text = write_lines(lines_of(rows), form)
     if file is None:
         sys.stdout.write(text)
@@ -53,7 +65,13 @@ def show(path: Path, wanted: "Wanted", form: "FileFormat | None", file: Path | N
         write_whole(file, text)
     for row in unread:
         _say_unread(row)
-    return 1 if unread else 0
+    return 1 if unread or missing else 0
+
+
+def unmet(what: str, asked: Collection[object], found: Iterable[object]) -> list[str]:
+    """Returns what was asked for and not found, each with what it is, in order. Pure."""
+    there = set(found)
+    return [f"{what} {each}" for each in sorted(asked, key=str) if each not in there]
 
 
 def _say_unread(row: "StatusRow") -> None:
