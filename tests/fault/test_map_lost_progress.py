@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from conftest import NewKafka
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
@@ -44,6 +45,7 @@ from support.copies import create_topic, log_end, source_end, wait_until
 from support.leases import lease_plan, map_work, run_lease
 from support.records import consume, settings_of, simple_records
 from support.topics import append
+from support.transactions import is_forgotten
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -108,7 +110,6 @@ mirrors:
         assert begun.errors == [None]
         row = self.copy(begun.works[0])
         assert row.error is None, row.error
-        self.begin()  # remembers the producer id that the first lease took
         return row
 
     def plan(self) -> PlanRow:
@@ -247,6 +248,25 @@ def test_verify_says_what_stands_at_the_destination_and_the_map_does_not_name(mi
     assert verdict.result is Result.DIFFERS
     assert f"{COUNT} records of mirror {mirrored.topic}'s own producers" in str(verdict.error)
     assert f"the first at destination offset {end}" in str(verdict.error)
+
+
+def test_verify_names_them_also_where_the_transactional_id_has_expired_since(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str
+) -> None:
+    """The process died after its first lease: it never looked under which producer id that one had written."""
+    destination = new_kafka(
+        transactional_id_expiration_ms=6000, transaction_remove_expired_transaction_cleanup_interval_ms=200
+    ).bootstrap_servers
+    mirrored = Mirrored(source_kafka.bootstrap_servers, destination, topic_name)
+    mirrored.run()
+    transactional_id = map_transactional_id(topic_name, 0)
+    asyncio.run(_append_as(transactional_id, mirrored))
+    wait_until(lambda: is_forgotten(destination, transactional_id), "the transactional id to expire")
+
+    verdict = mirrored.verdict()
+
+    assert verdict.result is Result.DIFFERS
+    assert f"{COUNT} records of mirror {topic_name}'s own producers" in str(verdict.error)
 
 
 async def _append_as(transactional_id: str, mirrored: Mirrored) -> None:
