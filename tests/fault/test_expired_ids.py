@@ -11,7 +11,7 @@ from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.preserve.work import PreserveWork
-from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states
+from mirrorlake.destinations.transactions.owner_states import OwnerState, read_states, transactional_id
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.errors import DestinationForeignError
 from mirrorlake.kafka.control.cluster import ClusterClient
@@ -22,7 +22,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.states import state_of
 from mirrorlake.topics.discovery import find_targets
-from mirrorlake.topics.targets import Target, shard_of
+from mirrorlake.topics.targets import Target, shard_of, transactional_id_of
 from mirrorlake.topics.topic_creation import create_topics
 from support.copies import assert_equal_in_kafka, wait_until
 from support.leases import lease_plan, run_lease
@@ -173,6 +173,7 @@ def test_a_producer_id_that_a_lease_got_is_remembered_when_its_process_ends(
             owners, target = await process.take_over(clients)
             known = ids_of(owners, target)
             await asyncio.to_thread(await_expiry, destination, topic_name)
+            await owners.check()  # the last look before the lease; the owner's own id has expired too
             row = await asyncio.to_thread(process.copy, target, known, 20)
             assert (row.error, row.position) == (None, 20)
             await owners.release()
@@ -188,9 +189,9 @@ def test_a_producer_id_that_a_lease_got_is_remembered_when_its_process_ends(
 
 
 def await_expiry(servers: str, topic: str) -> None:
-    """Returns when the coordinator has forgotten the shard's transactional id."""
-    transactional_id = f"mirrorlake.{topic}.{shard_of(TopicPartition(topic, 0))}"
-    wait_until(lambda: is_forgotten(servers, transactional_id), "the transactional id to expire")
+    """Returns when the coordinator has forgotten the transactional ids of the shard and of the owner."""
+    ids = [transactional_id_of(topic, shard_of(TopicPartition(topic, 0))), transactional_id(topic)]
+    wait_until(lambda: is_forgotten(servers, *ids), "the transactional ids to expire")
 
 
 def remembered_by(servers: str, topic: str, run_async: RunAsync) -> set[int]:
