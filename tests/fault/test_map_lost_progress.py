@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from conftest import NewKafka
 from mirrorlake.clock import SystemClock
 from mirrorlake.config.loading import parse_configuration
 from mirrorlake.config.resolved import Configuration
@@ -28,6 +30,7 @@ from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.map_shards import with_settled_shards
 from mirrorlake.service.owners.owners import Owners
 from mirrorlake.service.plan.planning import Action, PlanRow, read_plan
+from mirrorlake.service.selection import Selection
 from mirrorlake.service.states import state_of
 from mirrorlake.service.status import StatusRow, read_rows
 from mirrorlake.stores.crash_points import no_crash
@@ -39,15 +42,19 @@ from mirrorlake.verify.verdict import Result, Verdict
 from mirrorlake.verify.verification import RecordVerification
 from mirrorlake.verify.worker import work as verify_task
 from support.admin import alter_topic
+from support.command import write_yaml
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.copies import create_topic, log_end, source_end, wait_until
 from support.leases import lease_plan, map_work, run_lease
 from support.records import consume, settings_of, simple_records
+from support.running_service import RunningService
 from support.topics import append
+from support.transactions import is_forgotten
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COUNT = 40
+EXPIRY = {"transactional_id_expiration_ms": 8000, "transaction_remove_expired_transaction_cleanup_interval_ms": 200}
 
 
 @dataclass
@@ -69,8 +76,8 @@ class Mirrored:
         append(source, topic, 0, simple_records(COUNT))
 
     @property
-    def config(self) -> Configuration:
-        text = f"""
+    def text(self) -> str:
+        return f"""
 clusters:
   east: {{bootstrap-servers: "{self.source}"}}
   west: {{bootstrap-servers: "{self.destination}"}}
@@ -78,8 +85,13 @@ mirrors:
   - name: {self.topic}
     source: {{cluster: east, topics: [{self.topic}]}}
     destinations: [{{type: kafka, cluster: west, offsets: map}}]
+service: {{metrics: off}}
+engine: {{lanes: 1, lease: 1s, memory: 512MiB, discovery: 1h}}
 """
-        return parse_configuration(text.encode(), file="test.yaml", environ={})
+
+    @property
+    def config(self) -> Configuration:
+        return parse_configuration(self.text.encode(), file="test.yaml", environ={})
 
     def begin(self) -> Run:
         """What a start does before its first lease."""
@@ -108,7 +120,6 @@ mirrors:
         assert begun.errors == [None]
         row = self.copy(begun.works[0])
         assert row.error is None, row.error
-        self.begin()  # remembers the producer id that the first lease took
         return row
 
     def plan(self) -> PlanRow:
@@ -247,6 +258,46 @@ def test_verify_says_what_stands_at_the_destination_and_the_map_does_not_name(mi
     assert verdict.result is Result.DIFFERS
     assert f"{COUNT} records of mirror {mirrored.topic}'s own producers" in str(verdict.error)
     assert f"the first at destination offset {end}" in str(verdict.error)
+
+
+def test_verify_names_them_also_where_the_transactional_id_has_expired_since(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str
+) -> None:
+    """The process died after its first lease: it never looked under which producer id that one had written."""
+    destination = new_kafka(**EXPIRY).bootstrap_servers
+    mirrored = Mirrored(source_kafka.bootstrap_servers, destination, topic_name)
+    mirrored.run()
+    transactional_id = map_transactional_id(topic_name, 0)
+    asyncio.run(_append_as(transactional_id, mirrored))
+    wait_until(lambda: is_forgotten(destination, transactional_id), "the transactional id to expire")
+
+    verdict = mirrored.verdict()
+
+    assert verdict.result is Result.DIFFERS
+    assert f"{COUNT} records of mirror {topic_name}'s own producers" in str(verdict.error)
+
+
+def test_a_service_misses_them_also_where_the_transactional_id_has_expired_while_it_served(
+    source_kafka: EmbeddedKafka, new_kafka: NewKafka, topic_name: str, tmp_path: Path
+) -> None:
+    """Leases are told under which producer ids their own process began to write, and not what it found before that."""
+    destination = new_kafka(**EXPIRY).bootstrap_servers
+    mirrored = Mirrored(source_kafka.bootstrap_servers, destination, topic_name)
+    config = write_yaml(tmp_path / "mirror.yaml", mirrored.text)
+    transactional_id = map_transactional_id(topic_name, 0)
+    with RunningService(config) as running:
+        wait_until(lambda: mirrored.held() == COUNT, "the copy")
+        running.service.pause(Selection(mirror=topic_name))
+        running.await_states("paused", partitions=1)
+        asyncio.run(_append_as(transactional_id, mirrored))  # what is left of it where the progress was cut
+        wait_until(lambda: is_forgotten(destination, transactional_id), "the transactional id to expire")
+        append(mirrored.source, topic_name, 0, simple_records(10, start=COUNT))
+        running.service.resume(Selection(mirror=topic_name))
+        wait_until(lambda: running.states() == {"parked"} or mirrored.held() > 2 * COUNT, "the next lease")
+        (row,) = running.rows()
+
+    assert row.get("reason") == "lost-progress", row
+    assert mirrored.held() == 2 * COUNT, "nothing was copied behind it"
 
 
 async def _append_as(transactional_id: str, mirrored: Mirrored) -> None:

@@ -1,12 +1,26 @@
-"""Records written in transactions, by aiokafka's producer."""
+"""Records written in transactions, by aiokafka's producer, and transactional ids that their coordinator forgets."""
 
 import asyncio
 from collections.abc import Sequence
 
 from aiokafka import AIOKafkaProducer
 
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.kafka.control.cluster import ClusterClient
 from support.copies import source_end, wait_until
-from support.records import Record
+from support.records import Record, settings_of
+
+
+def is_forgotten(servers: str, *transactional_ids: str) -> bool:
+    """Tells whether all ids have expired: each stands for another producer from then on."""
+
+    async def ask() -> bool:
+        async with ClusterClient(settings_of(servers)) as client:
+            found = (await client.describe_transactions(transactional_ids)).values()
+            assert not any(isinstance(each, MirrorlakeError) for each in found), found
+            return not any(found)
+
+    return asyncio.run(ask())
 
 
 def append_in_transaction(

@@ -72,7 +72,8 @@ class SeenWhole:
             raise next(iter(lost.values()))
         if lost:
             return [await look.trim(key, there[key], self._writer.pages_partition, lost[key]) for key in lost]
-        if is_new_leader and standing.has_written:
+        # The leader was asked about the producer id of now alone: after an expiry nothing was written under it yet.
+        if is_new_leader and (standing.has_written or look.has_former_ids):
             try:
                 await look.check_behind(there, self._writer.progress_partition)
             except LostProgressError as error:

@@ -60,6 +60,11 @@ class TailLook:
         self._other_shards_ids = other_shards_ids
         self._end_offset = end_offset
 
+    @property
+    def has_former_ids(self) -> bool:
+        """True where the shard wrote under further producer ids, of which the partition's leader was not asked."""
+        return len({*self._own_producer_ids}) > 1
+
     async def find_lost(
         self, there: Mapping[ProgressKey, MapProgress], *, looks_at_records: bool
     ) -> dict[ProgressKey, LostTailError]:

@@ -55,7 +55,7 @@ class PartitionStarts:
         targets = call(with_settled_shards(targets, parts.clients, lanes=lanes, clock=parts.clock))
         ready, not_made = self._make_topics(targets)
         owned_by_others = call(parts.owners.take(ready))
-        states = self._states(ready)
+        states = self._states(parts.owners.as_taken(ready))
         pairs = list(zip(ready, states, strict=True))
         # Before their first lease: while a mirror is not known, groups of another one may be led past its records.
         parts.group_sync.follow(pairs, waiting=self._waiting)

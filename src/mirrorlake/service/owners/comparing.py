@@ -1,5 +1,6 @@
 """What an owner does again and again: looks whether it still is one, and keeps its state records true."""
 
+import asyncio
 from collections.abc import Sequence
 
 import structlog
@@ -14,6 +15,9 @@ from mirrorlake.service.owners.take_overs import TakeOver, left_seconds, map_sha
 from mirrorlake.service.owners.writer_ids import as_of_now
 
 _log = structlog.get_logger("mirrorlake")
+
+LAST_LOOK_SECONDS_MAX = 2.0
+"""A coordinator that hangs must not keep a process that ends from letting go of its mirrors."""
 
 
 async def compare(clients: WorkerCache, group: Sequence[TakeOver], *, hold_seconds: float, clock: Clock) -> None:
@@ -93,6 +97,23 @@ async def _remember(clients: WorkerCache, take_over: TakeOver, *, hold_seconds: 
     except MirrorlakeError as error:
         _log.warning("producer ids not remembered, trying again", mirror=state.mirror, error=error.message)
     return False
+
+
+async def last_state(clients: WorkerCache, take_over: TakeOver) -> OwnerState | None:
+    """Returns what the state record of a mirror is to say of writers once the last lease has ended; see `as_of_now`.
+
+    Where that cannot be asked soon it is what the record says: the producer ids that leases began with are in it.
+    """
+    state = take_over.ownership.state
+    if state is None:
+        return None
+    try:
+        async with asyncio.timeout(LAST_LOOK_SECONDS_MAX):
+            client = clients.client(take_over.settings)
+            return await as_of_now(client, state, map_shards=map_shards(take_over))
+    except (MirrorlakeError, TimeoutError) as error:
+        _log.warning("producer ids not remembered at the end", mirror=state.mirror, error=str(error) or "no answer")
+        return state
 
 
 async def write_state(take_over: TakeOver, state: OwnerState) -> None:

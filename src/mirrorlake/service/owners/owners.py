@@ -14,7 +14,7 @@ from mirrorlake.destinations.transactions.ownership import Ownership
 from mirrorlake.errors import CollisionError, LoopError, MirrorlakeError, OtherMirrorError, SupersededError
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.own_topics import STATE_TOPIC
-from mirrorlake.service.owners.comparing import compare, write_state
+from mirrorlake.service.owners.comparing import compare, last_state, write_state
 from mirrorlake.service.owners.holding import Holding
 from mirrorlake.service.owners.owner_life import CHECK_SECONDS, living_at, living_by_cluster
 from mirrorlake.service.owners.owner_records import record_after
@@ -32,8 +32,8 @@ from mirrorlake.service.owners.take_overs import (
     wait_seconds,
     with_hold,
 )
-from mirrorlake.service.owners.writer_ids import find_former_ids, find_map_producer_ids, find_producer_ids
-from mirrorlake.together import all_to_the_end
+from mirrorlake.service.owners.writer_ids import find_former_ids, find_map_producer_ids, find_producer_ids, shards_of
+from mirrorlake.together import all_of, all_to_the_end
 from mirrorlake.topics.handover import States, holdings_after, with_configured_partitions, with_holdings
 from mirrorlake.topics.provenance import of_another_source
 from mirrorlake.topics.targets import Target
@@ -85,6 +85,17 @@ class Owners:
             own_producer_ids=frozenset(state.producer_ids.get(shard, ())) | frozenset(former),
             fills_from_seconds=take_over.fills_from,
         )
+
+    def as_taken(self, targets: Iterable[Target]) -> list[Target]:
+        """Returns targets with the state records that this process wrote of them; the others as they were found.
+
+        A look finds them before the mirrors are taken, and a lease is to know the producer ids of all their shards.
+        """
+        return [replace(each, owner=self._written(each) or each.owner) for each in targets]
+
+    def _written(self, target: Target) -> OwnerState | None:
+        found = self._take_overs.get(_key(target)) if target.is_topic else None
+        return found.ownership.state if found is not None else None
 
     def owns(self, mirror: str, clusters: Iterable[str]) -> bool:
         """Tells whether this process owns a mirror at all of these destination clusters. May be called anywhere."""
@@ -268,13 +279,15 @@ class Owners:
     async def release(self) -> None:
         """Notes in the state records that nothing of this process is under way; call when the last lease has ended.
 
-        Who comes next need not wait for this one's leases then, only for those that this one waits for. Errors are only
+        Who comes next need not wait for this one's leases then, only for those that this one waits for. Producer ids
+        that leases got since the last look are remembered, as they may expire before the next process. Errors are only
         logged: the record then says what is true anyway, that this process was the last owner.
         """
         async with self._turn:
-            for take_over in self._take_overs.values():
-                state = take_over.ownership.state
-                if state is None or not take_over.ownership.is_held:
+            held = [each for each in self._take_overs.values() if each.ownership.is_held]
+            states = await all_of(last_state(self._clients, each) for each in held)
+            for take_over, state in zip(held, states, strict=True):
+                if state is None:
                     continue
                 try:
                     left = left_seconds(take_over, now=self._clock.elapsed_seconds())
@@ -344,6 +357,8 @@ class Owners:
             if before is None or before.source_cluster_id == first.source_cluster_id:
                 client = self._clients.client(take_over.settings)
                 accepted = [t for t in take_over.targets if place_of(t) not in take_over.refused]
+                # Before the record, and the record before any lease: a producer id is known before it has written.
+                shards, mapped_shards = shards_of(accepted)
                 state = record_after(
                     first.mirror,
                     states,
@@ -352,8 +367,10 @@ class Owners:
                     of_others=[
                         t for t in take_over.targets if isinstance(take_over.refused.get(place_of(t)), OtherMirrorError)
                     ],
-                    producer_ids=await find_producer_ids(client, mirror, before),
-                    map_producer_ids=await find_map_producer_ids(client, mirror, before, shards=map_shards(take_over)),
+                    producer_ids=await find_producer_ids(client, mirror, before, to_write=shards),
+                    map_producer_ids=await find_map_producer_ids(
+                        client, mirror, before, shards=map_shards(take_over), to_write=mapped_shards
+                    ),
                     former_ids=await find_former_ids(client, accepted, states),
                     hold_seconds=self._hold_seconds,
                 )

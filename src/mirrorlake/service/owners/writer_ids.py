@@ -1,45 +1,73 @@
 """Under which producer ids a mirror's shards wrote, and those of mirrors whose copies it goes on with.
 
 A partition remembers its writers by producer id only; one not remembered here is an unknown producer. Transactional ids
-expire after a week without a transaction and stand for another producer id then, so what was known once is kept.
+expire after a week without a transaction and stand for another producer id then, so what was known once is kept. A
+shard that is about to write gets its producer id here, before it writes: whatever dies after that, it is remembered.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.destinations.map.settings import map_transactional_id
+from mirrorlake.destinations.transactions.claim import FILL_TRANSACTION_TIMEOUT_MS
 from mirrorlake.destinations.transactions.owner_states import OwnerState
 from mirrorlake.errors import MirrorlakeError, PermissionDeniedError, UnsupportedError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.descriptions import AppendState, TransactionState
 from mirrorlake.offsets import TopicPartition
+from mirrorlake.together import all_of
 from mirrorlake.topics.handover import States, predecessors
 from mirrorlake.topics.targets import SHARDS_PER_MIRROR, Target, shard_of, transactional_id_of
 
 Shard = tuple[str, int]
 """A mirror, and the number of one of its shards."""
 
+GIVEN_AT_ONCE = 8
 
-async def find_producer_ids(client: ClusterClient, mirror: str, known: OwnerState | None) -> dict[int, tuple[int, ...]]:
+
+async def find_producer_ids(
+    client: ClusterClient, mirror: str, known: OwnerState | None, *, to_write: Collection[int] = ()
+) -> dict[int, tuple[int, ...]]:
     """Returns every producer id the mirror's shards wrote under: those known, and those they stand for now.
+
+    Args:
+        client: of the destination cluster.
+        mirror: its name.
+        known: its state record so far; None for none.
+        to_write: shards that are about to write. Those that stand for no producer id are given one, so that it can be
+            remembered before the first batch is appended under it.
 
     Raises:
         MirrorlakeError: the coordinators could not be asked.
     """
-    found = await _ids_now(client, [(mirror, shard) for shard in range(SHARDS_PER_MIRROR)])
+    shards = [(mirror, shard) for shard in range(SHARDS_PER_MIRROR)]
+    found = await _ids_now(client, shards, to_write={(mirror, shard) for shard in to_write})
     return _with_ids(known.producer_ids if known else {}, found)
 
 
 async def find_map_producer_ids(
-    client: ClusterClient, mirror: str, known: OwnerState | None, *, shards: int
+    client: ClusterClient, mirror: str, known: OwnerState | None, *, shards: int, to_write: Collection[int] = ()
 ) -> dict[int, tuple[int, ...]]:
     """Returns the same of the mirror's shards with mapped offsets, of which there are ``shards``.
 
     Raises:
         MirrorlakeError: the coordinators could not be asked.
     """
-    found = await _ids_now(client, [(mirror, shard) for shard in range(shards)], named=map_transactional_id)
+    found = await _ids_now(
+        client,
+        [(mirror, shard) for shard in range(shards)],
+        named=map_transactional_id,
+        to_write={(mirror, shard) for shard in to_write},
+    )
     return _with_ids(known.map_producer_ids if known else {}, found)
+
+
+def shards_of(targets: Iterable[Target]) -> tuple[frozenset[int], frozenset[int]]:
+    """Returns the shards under which targets are written, and, apart from them, those with mapped offsets. Pure."""
+    sound = [target for target in targets if target.error is None]
+    kept = frozenset(shard_of(target.source) for target in sound if not target.is_mapped)
+    return kept, frozenset(target.map_shard for target in sound if target.is_mapped)
 
 
 def _with_ids(known: Mapping[int, tuple[int, ...]], now: Mapping[Shard, int]) -> dict[int, tuple[int, ...]]:
@@ -119,12 +147,17 @@ async def _still_unproven(
 
 
 async def _ids_now(
-    client: ClusterClient, shards: Sequence[Shard], *, named: Callable[[str, int], str] = transactional_id_of
+    client: ClusterClient,
+    shards: Sequence[Shard],
+    *,
+    named: Callable[[str, int], str] = transactional_id_of,
+    to_write: Collection[Shard] = (),
 ) -> dict[Shard, int]:
-    """Returns the producer ids that shards' transactional ids stand for now, where they stand for one."""
+    """Returns the producer ids that shards' transactional ids stand for now, where they stand for one, or are to."""
     names = {named(mirror, shard): (mirror, shard) for mirror, shard in shards}
     found = await client.describe_transactions(list(names)) if names else {}
     ids: dict[Shard, int] = {}
+    without: dict[str, Shard] = {}
     for name, where in names.items():
         state = found.get(name)
         if isinstance(state, UnsupportedError):
@@ -133,4 +166,23 @@ async def _ids_now(
             raise state
         if isinstance(state, TransactionState):
             ids[where] = state.producer_id
-    return ids
+        elif where in to_write:
+            without[name] = where
+    return ids | await _given(client, without)
+
+
+async def _given(client: ClusterClient, without: Mapping[str, Shard]) -> dict[Shard, int]:
+    """Returns the producer ids that transactional ids get which stand for none.
+
+    A lease that began meanwhile may have got it first. It has the same producer id then, and a gap or a transaction of
+    it that this fences is tried again.
+    """
+    limit = asyncio.Semaphore(GIVEN_AT_ONCE)
+
+    async def give(name: str, where: Shard) -> tuple[Shard, int]:
+        async with limit:
+            # No transaction begins with this epoch: who begins one takes the id anew, with a time-out of its own.
+            given = await client.init_producer_id(name, transaction_timeout_ms=FILL_TRANSACTION_TIMEOUT_MS)
+            return where, given.producer_id
+
+    return dict(await all_of(give(name, where) for name, where in without.items()))

@@ -24,6 +24,7 @@ from mirrorlake.errors import (
     TransientError,
 )
 from mirrorlake.kafka.control.cluster import ClusterClient
+from mirrorlake.kafka.control.descriptions import TransactionState
 from mirrorlake.kafka.wire.settings import ClusterSettings
 from mirrorlake.offsets import TopicPartition
 from mirrorlake.service.owners.holding import Holding
@@ -180,18 +181,20 @@ def test_producer_ids_are_remembered_also_when_a_shard_gets_another_one(target: 
             owners = Owners(clients, owner="first", clock=SystemClock())
             shard = shard_of(target.source)
             assert await owners.take([target]) == {}
-            assert held_ids(owners, target) == frozenset(), "nobody has written yet"
-            identity = await client.init_producer_id(target.transactional_id, transaction_timeout_ms=10_000)
-            await owners.check()
+            given = await client.describe_transactions([target.transactional_id])
+            identity = given[target.transactional_id]
+            assert isinstance(identity, TransactionState), "before anybody has written"
             assert held_ids(owners, target) == {identity.producer_id}
             before = (await read_states(client))[target.mirror.name]
-            assert before.producer_ids == {shard: (identity.producer_id,)}
+            assert before.producer_ids == {shard: (identity.producer_id,)}, "shards that write nothing get none"
 
-            forgotten = replace(before, producer_ids={shard: (1, identity.producer_id)})
+            forgotten = replace(before, producer_ids={shard: (1,)})
             await Ownership(client, mirror=target.mirror.name, owner="by hand", clock=SystemClock()).take(forgotten)
             second = Owners(clients, owner="second", clock=SystemClock())
             assert await second.take([target]) == {}
             assert held_ids(second, target) == {1, identity.producer_id}
+            again = await client.describe_transactions([target.transactional_id])
+            assert again == given, "who has a producer id keeps it, in the same epoch: nobody is fenced"
         finally:
             await clients.close()
 
