@@ -329,9 +329,11 @@ class Owners:
         try:
             states = await read_states(self._clients.client(settings))
         except MirrorlakeError as error:
+            is_new = any(str(each.refusal or "") != str(error) for each in group)
             for take_over in group:
                 take_over.refusal = error
-            _log.warning("owners cannot be read", cluster=settings.name, error=error.message, hint=error.hint)
+            if is_new:
+                _log.warning("owners cannot be read", cluster=settings.name, error=error.message, hint=error.hint)
             return None
         return with_configured_partitions(states, (each.targets[0].mirror for each in everyone.values()))
 
@@ -380,6 +382,7 @@ class Owners:
                 if not is_new:  # before the record says that the copy is ours: gaps of it may be filled from then on
                     take_over.fills_from = max(take_over.fills_from, self._clock.elapsed_seconds() + inherited)
                 await take_over.ownership.update(state)
+                take_over.refusal = None
                 if is_new:
                     take_over.fills_from = self._clock.elapsed_seconds() + wait
                     say_taken(take_over, self._owner)
@@ -387,8 +390,7 @@ class Owners:
         except SupersededError:
             raise
         except MirrorlakeError as error:
-            take_over.refusal = error
-            _log.warning("ownership not taken, trying again", mirror=mirror, error=error.message, hint=error.hint)
+            refuse(take_over, error)
 
     def _wait_seconds(self, take_over: TakeOver, *, is_new: bool) -> float:
         """Returns how long leases of owners before may still append, once the record that comes next is written."""
