@@ -69,7 +69,8 @@ class DigestResult:
 
     ``covered`` counts the offsets of the task that were read: what holds no record is known to hold none.
     ``erased`` are offsets that an archive says were erased from it, only of a task in detail; of a view those of the
-    records that the other side's audit objects name.
+    records that the other side's audit objects name. ``cleaned`` are those, as offsets of the source, where the log of
+    the side shows that a cleaner has taken records, only of a task in detail.
     Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset, and
     ``repeated`` those that a map names as copied once more. Of a ``LettersTask`` ``letters`` are what it found.
     ``lettered`` are the records that were left out as dead letters.
@@ -81,6 +82,7 @@ class DigestResult:
     traces: tuple[Trace, ...] = ()
     latest: Mapping[int, int] = field(default_factory=dict)
     erased: tuple[OffsetRange, ...] = ()
+    cleaned: tuple[OffsetRange, ...] = ()
     first_unnamed: int | None = None
     repeated: int = 0
     letters: Mapping[LetterOrigin, Offsets] = field(default_factory=dict)
@@ -120,7 +122,7 @@ async def digest_source(task: DigestTask) -> DigestResult:
     assert isinstance(task.side, SourceSide)
     collector = Collector(task)
     async with source_log(task.side) as log:
-        async for columns in log.read_range(task.offsets):
+        async for columns in log.read_range(task.offsets, cleaned=collector.cleaned):
             collector.add(columns)
     return collector.result()
 
@@ -149,7 +151,8 @@ async def digest_kafka(task: DigestTask) -> DigestResult:
                 return DigestResult()
         else:
             offsets = await _what_is_left(client, task.side.partition, task.offsets)
-            async for columns in read_range(client, task.side.partition, offsets, whose="destination"):
+            where = task.side.partition
+            async for columns in read_range(client, where, offsets, whose="destination", cleaned=collector.cleaned):
                 collector.add(columns)
     return collector.result()
 
@@ -172,10 +175,13 @@ async def _digest_mapped(client: ClusterClient, side: MappedSide, offsets: Offse
         return False
     for part in whole.within(offsets).stretches:
         there = await _what_is_left(client, side.partition, part.destination_range)
-        async for columns in read_range(client, side.partition, there, whose="destination"):
+        cleaned: list[OffsetRange] | None = None if collector.cleaned is None else []
+        async for columns in read_range(client, side.partition, there, whose="destination", cleaned=cleaned):
             sources = part.sources_of(columns.offsets)
             rows = np.flatnonzero(sources >= 0)
             collector.add(columns.relocated(rows, sources[rows]))
+        if collector.cleaned is not None and cleaned is not None:
+            collector.cleaned += part.source_ranges(cleaned)
     return True
 
 
@@ -205,9 +211,14 @@ class Collector:
 
     Args:
         task: what is asked; only records of its offsets are to be added.
+
+    Attributes:
+        cleaned: takes where the log of the side shows that it was cleaned, by the source's offsets; None where that
+            is not asked.
     """
 
     def __init__(self, task: DigestTask) -> None:
+        self.cleaned: list[OffsetRange] | None = [] if task.in_detail else None
         self._task = task
         self._digests = BlockDigests()
         self._traces: list[Trace] = []
@@ -245,7 +256,11 @@ class Collector:
             return DigestResult(covered=covered, latest=self._latest)
         if self._task.in_detail:
             return DigestResult(
-                records=len(self._traces), covered=covered, traces=tuple(self._traces), lettered=self._lettered
+                records=len(self._traces),
+                covered=covered,
+                traces=tuple(self._traces),
+                cleaned=tuple(self.cleaned or ()),
+                lettered=self._lettered,
             )
         return DigestResult(
             records=self._digests.records, covered=covered, blocks=self._digests.blocks(), lettered=self._lettered
