@@ -224,7 +224,7 @@ def test_a_copy_that_is_compacted_while_its_source_keeps_all_is_not_called_equal
             f"{site.name(way)} is compacted: its cleanup.policy is compact, the source's delete" in rows[way]["cause"]
         )
         assert len(warned(first.err, way)) == 1
-        (planned,) = [row for row in mirrorlake("plan", "-c", config, "--format", "json").rows() if row["name"] == way]
+        planned = mirrorlake("plan", "-c", config, "--format", "json").row(way)
         assert any(
             "cleanup.policy=compact keeps the newest record of a key only" in each for each in planned["warnings"]
         )
@@ -238,6 +238,7 @@ def test_a_copy_that_is_compacted_while_its_source_keeps_all_is_not_called_equal
     assert [rows[way]["cleaned"] for way in ("preserve", "map")] == [33, 33]
     assert code == 0
     assert not warned(site.copy_once(meant).err, "preserve")
+    assert not mirrorlake("plan", "-c", meant, "--format", "json").row("preserve").get("warnings")
 
 
 def test_what_verify_says_to_do_about_a_compacted_copy_makes_it_equal(site: Site) -> None:
