@@ -13,6 +13,7 @@ from support.command import without_spark as mirrorlake
 from support.compaction import EAGER, RECORD_MS, keyed_records
 from support.copies import create_topic, wait_until
 from support.records import Record, consume
+from support.service_process import ServiceProcess
 from support.topics import append, delete_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -54,6 +55,7 @@ class Site:
             self.folder / "mirror.yaml",
             f"clusters: {{east: {{bootstrap-servers: '{self.east}'}}, west: {{bootstrap-servers: '{self.west}'}}}}\n"
             f"stores: {{lake: {{type: filesystem, root: {self.folder}/lake}}}}\n"
+            "engine: {discovery: 1s}\n"
             "mirrors:\n" + "".join(mirrors),
         )
 
@@ -239,6 +241,22 @@ def test_a_copy_that_is_compacted_while_its_source_keeps_all_is_not_called_equal
     assert code == 0
     assert not warned(site.copy_once(meant).err, "preserve")
     assert not mirrorlake("plan", "-c", meant, "--format", "json").row("preserve").get("warnings")
+
+
+def test_a_service_warns_once_when_a_copy_is_compacted_that_was_not_before(site: Site) -> None:
+    for servers, name in ((site.east, site.topic), *((site.west, site.name(way)) for way in ("preserve", "map"))):
+        make(servers, name, "delete")
+    append(site.east, site.topic, 0, COPIED)
+    words = ("run", "-c", str(site.write_config()))
+    with ServiceProcess(*words, folder=site.folder, without_spark=True) as service:
+        wait_until(lambda: len(consume(site.west, site.name("map"), 0)) == len(COPIED), "all copied", log=service.said)
+        change(site.west, site.name("map"), "compact")
+        wait_until(lambda: warned(service.said(), "map"), "the warning", log=service.said)
+        change(site.west, site.name("preserve"), "compact,delete")
+        wait_until(lambda: warned(service.said(), "preserve"), "the other warning", log=service.said)
+        assert [len(warned(service.said(), way)) for way in ("map", "preserve")] == [1, 1]
+        service.stop()
+        assert service.exit_code() == 0
 
 
 def test_what_verify_says_to_do_about_a_compacted_copy_makes_it_equal(site: Site) -> None:
