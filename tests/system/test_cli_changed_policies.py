@@ -331,3 +331,23 @@ def test_a_record_that_a_copy_lost_without_a_later_one_of_its_key_is_missing_wha
     assert said(rows)["map"] == ("differs", 20, "missing")
     assert "cause" not in rows["map"]
     assert code == 1
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_record_that_was_never_copied_is_missing_however_often_its_key_came_again(site: Site, policy: str) -> None:
+    """The position was moved past it by hand."""
+    make(site.east, site.topic, policy)
+    for way in ("preserve", "map"):
+        make(site.west, site.name(way), policy)
+    config = site.write_config()
+    append(site.east, site.topic, 0, COPIED[:10])
+    site.copy_once(config)
+    append(site.east, site.topic, 0, COPIED[10:])
+    moved = mirrorlake("offsets", "reset", "-c", config, "--mirror", "map", "--to-offset", "12", "--yes")
+    assert moved.code == 0, moved.err
+    site.copy_once(config)
+
+    code, rows = verify(config)
+
+    assert said(rows) == dict.fromkeys(("preserve", "map", *FORMATS), EQUAL) | {"map": ("differs", 10, "missing")}
+    assert code == 1

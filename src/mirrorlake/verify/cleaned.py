@@ -39,12 +39,16 @@ class Suspect(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """On which sides the cleaner works, and where the log of a side shows that one did: ascending, apart."""
+    """On which sides the cleaner works, and where the log of a side shows that one did: ascending, apart.
+
+    ``copied`` are the offsets at which the copy had a record once, None where all may be; ascending, apart.
+    """
 
     source: bool
     copy: bool
     source_shows: Sequence[OffsetRange] = ()
     copy_shows: Sequence[OffsetRange] = ()
+    copied: Sequence[OffsetRange] | None = None
 
 
 class Compared(NamedTuple):
@@ -92,6 +96,7 @@ def compare(source: Sequence[Trace], copy: Sequence[Trace], compacted: Compacted
     suspects: list[Suspect] = []
     tombstones: list[int] = []
     source_shows, copy_shows = lies_in(compacted.source_shows), lies_in(compacted.copy_shows)
+    was_copied = _anywhere if compacted.copied is None else lies_in(compacted.copied)
     for offset, expected, held in side_by_side(source, copy):
         if expected is not None and held is not None:
             if expected.record_hash != held.record_hash:
@@ -100,7 +105,7 @@ def compare(source: Sequence[Trace], copy: Sequence[Trace], compacted: Compacted
         only = expected or held
         assert only is not None
         if held is None:
-            how, may_be_cleaned = "missing", compacted.copy or copy_shows(offset)
+            how, may_be_cleaned = "missing", (compacted.copy and was_copied(offset)) or copy_shows(offset)
         else:
             how, may_be_cleaned = "extra", compacted.source or source_shows(offset)
         if not may_be_cleaned or only.key_hash == NULL_KEY:
@@ -110,6 +115,10 @@ def compare(source: Sequence[Trace], copy: Sequence[Trace], compacted: Compacted
         elif held is None:
             tombstones.append(offset)
     return Compared(None, suspects, tombstones)
+
+
+def _anywhere(_offset: int) -> bool:
+    return True
 
 
 def lies_in(ranges: Sequence[OffsetRange]) -> Callable[[int], bool]:

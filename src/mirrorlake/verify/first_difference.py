@@ -56,6 +56,7 @@ def first_difference(tasks: DigestTasks, row: StatusRow, offsets: OffsetRange, b
             copy=row.target.destination_is_compacted,
             source_shows=source.cleaned,
             copy_shows=copy.cleaned,
+            copied=copy.copied,
         )
         found, more, tombstones = compare(left, copy.traces, compacted)
         suspects += more

@@ -70,7 +70,8 @@ class DigestResult:
     ``covered`` counts the offsets of the task that were read: what holds no record is known to hold none.
     ``erased`` are offsets that an archive says were erased from it, only of a task in detail; of a view those of the
     records that the other side's audit objects name. ``cleaned`` are those, as offsets of the source, where the log of
-    the side shows that a cleaner has taken records, only of a task in detail.
+    the side shows that a cleaner has taken records, only of a task in detail. ``copied`` are those that an offset map
+    names, where the side has one.
     Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset, and
     ``repeated`` those that a map names as copied once more. Of a ``LettersTask`` ``letters`` are what it found.
     ``lettered`` are the records that were left out as dead letters.
@@ -83,6 +84,7 @@ class DigestResult:
     latest: Mapping[int, int] = field(default_factory=dict)
     erased: tuple[OffsetRange, ...] = ()
     cleaned: tuple[OffsetRange, ...] = ()
+    copied: tuple[OffsetRange, ...] | None = None
     first_unnamed: int | None = None
     repeated: int = 0
     letters: Mapping[LetterOrigin, Offsets] = field(default_factory=dict)
@@ -147,13 +149,14 @@ async def digest_kafka(task: DigestTask) -> DigestResult:
     collector = Collector(task)
     async with ClusterClient(task.side.cluster) as client:
         if isinstance(task.side, MappedSide):
-            if not await _digest_mapped(client, task.side, task.offsets, collector):
+            copied = await _digest_mapped(client, task.side, task.offsets, collector)
+            if copied is None:
                 return DigestResult()
-        else:
-            offsets = await _what_is_left(client, task.side.partition, task.offsets)
-            where = task.side.partition
-            async for columns in read_range(client, where, offsets, whose="destination", cleaned=collector.cleaned):
-                collector.add(columns)
+            return replace(collector.result(), copied=copied if task.in_detail else None)
+        where = task.side.partition
+        offsets = await _what_is_left(client, where, task.offsets)
+        async for columns in read_range(client, where, offsets, whose="destination", cleaned=collector.cleaned):
+            collector.add(columns)
     return collector.result()
 
 
@@ -164,16 +167,19 @@ async def _what_is_left(client: ClusterClient, partition: TopicPartition, offset
     return OffsetRange(start_offset=start, end_offset=offsets.end_offset)
 
 
-async def _digest_mapped(client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "Collector") -> bool:
+async def _digest_mapped(
+    client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "Collector"
+) -> tuple[OffsetRange, ...] | None:
     """Digests what the offset map says is ours, at the source offsets it says; other writers' records are no part.
 
-    Returns False where there is no map, so that nothing was read.
+    Returns the source offsets that the map names; None where there is no map, so that nothing was read.
     """
     key = ProgressKey(destination_topic=side.partition.topic, source=side.source)
     whole = await read_offset_map(client, side.topics, side.shard, key)
     if whole is None:
-        return False
-    for part in whole.within(offsets).stretches:
+        return None
+    asked = whole.within(offsets)
+    for part in asked.stretches:
         there = await _what_is_left(client, side.partition, part.destination_range)
         cleaned: list[OffsetRange] | None = None if collector.cleaned is None else []
         async for columns in read_range(client, side.partition, there, whose="destination", cleaned=cleaned):
@@ -182,7 +188,7 @@ async def _digest_mapped(client: ClusterClient, side: MappedSide, offsets: Offse
             collector.add(columns.relocated(rows, sources[rows]))
         if collector.cleaned is not None and cleaned is not None:
             collector.cleaned += part.source_ranges(cleaned)
-    return True
+    return tuple(OffsetRange(start_offset=run.start_offset, end_offset=run.end_offset) for run in asked.runs)
 
 
 def digest_archive(task: DigestTask) -> DigestResult:

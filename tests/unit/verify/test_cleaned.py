@@ -89,6 +89,13 @@ def test_where_the_log_shows_that_it_was_cleaned_a_record_may_be_missing_whateve
     assert found.suspects == suspects
 
 
+def test_what_was_never_copied_no_cleaner_can_have_taken_from_the_copy() -> None:
+    copied = [OffsetRange(start_offset=0, end_offset=2)]
+    found = compare(traces("abAc"), traces("...c"), Compacted(source=True, copy=True, copied=copied))
+    assert found.difference == (2, "missing")
+    assert found.suspects == [Suspect(0, ord("a"), "missing"), Suspect(1, ord("b"), "missing")]
+
+
 def test_tombstones_that_a_cleaner_took_from_the_copy_are_named_and_those_it_took_from_the_source_are_not() -> None:
     assert compare(traces("aBcD"), traces("a.c."), COPY).tombstones == [1, 3]
     assert compare(traces("a.c."), traces("aBcD"), SOURCE).tombstones == []
