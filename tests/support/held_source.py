@@ -241,7 +241,10 @@ class HeldLog:
     async def read_tail(self, offsets: OffsetRange) -> Tail:
         return Tail(records=self._content.records(offsets))
 
-    async def read_range(self, offsets: OffsetRange) -> AsyncIterator[RecordColumns]:
+    async def read_range(
+        self, offsets: OffsetRange, *, cleaned: list[OffsetRange] | None = None
+    ) -> AsyncIterator[RecordColumns]:
+        del cleaned
         if offsets.start_offset < self._content.start:
             raise SourceTruncatedError(f"{self.partition} begins at offset {self._content.start}")
         yield self._content.records(offsets)

@@ -18,8 +18,8 @@ from support.topics import append, make_topic
 from support.transactions import append_in_transaction
 
 FIELDS = [
-    *("name", "topic", "partition", "destination", "start", "end", "records", "erased", "repeated", "dead_lettered"),
-    "dead_lettered_copied",
+    *("name", "topic", "partition", "destination", "start", "end", "records", "erased", "cleaned", "repeated"),
+    *("dead_lettered", "dead_lettered_copied"),
     *("lag", "result", "first_difference", "difference"),
 ]
 RECORDS = simple_records(30)

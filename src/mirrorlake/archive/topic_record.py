@@ -151,15 +151,31 @@ def recorded_origins(store: ObjectStore, name: str, partition: int) -> list[Orig
         MirrorlakeError: the store could not be read.
     """
     origins: list[Origin] = []
+    for record in _readable_records(store, name):
+        origin = Origin(cluster_id=record.cluster_id, topic=record.topic, topic_id=record.topic_id, partition=partition)
+        if origin not in origins:
+            origins.append(origin)
+    return origins
+
+
+def recorded_settings(store: ObjectStore, name: str) -> list[Mapping[str, str | None]]:
+    """Returns the settings that the source topic of the folder ``name`` was ever recorded with, the last ones last.
+
+    A record that cannot be read is passed over, as by `recorded_origins`.
+
+    Raises:
+        MirrorlakeError: the store could not be read.
+    """
+    return [record.configs for record in _readable_records(store, name) if record.configs]
+
+
+def _readable_records(store: ObjectStore, name: str) -> Iterator[TopicRecord]:
     for number in sorted(_numbers(store, name)):
         try:
             record = _read_topic(store, f"{name}/{_topic_name(number)}")
         except (ChainBrokenError, UnsupportedError):
             continue
-        origin = Origin(cluster_id=record.cluster_id, topic=record.topic, topic_id=record.topic_id, partition=partition)
-        if origin not in origins:
-            origins.append(origin)
-    return origins
+        yield record
 
 
 def record_topic(store: ObjectStore, name: str, seen: TopicRecord, *, now_seconds: float) -> TopicRecord:

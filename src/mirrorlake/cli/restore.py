@@ -12,7 +12,7 @@ from mirrorlake.cli.output import print_json, print_table, print_warning
 from mirrorlake.cli.plan import COLUMNS as PLAN_COLUMNS
 from mirrorlake.cli.run import copy_once
 from mirrorlake.cli.start import ask, load, start_logs
-from mirrorlake.cli.verify import columns_of, compare
+from mirrorlake.cli.verify import columns_of, compare, print_causes
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.topics.restoring import RestoreOptions, restore_configuration
 
@@ -116,6 +116,7 @@ def _restore(
         print_json({"plan": shown["plan"], "restored": rows, **_groups_json(placed)})
     else:
         print_table(rows, columns_of(rows))
+        print_causes(rows)
         _show_groups(placed)
     if code != EXIT_PARKED and not are_restored(plan, verdicts):
         return EXIT_FAILED

@@ -28,7 +28,7 @@ COLUMNS = (
 )
 
 
-_COUNTED = ("erased", "repeated", "dead_lettered", "dead_lettered_copied")
+_COUNTED = ("erased", "cleaned", "repeated", "dead_lettered", "dead_lettered_copied")
 
 
 def columns_of(found: Sequence[Row]) -> tuple[str, ...]:
@@ -38,11 +38,19 @@ def columns_of(found: Sequence[Row]) -> tuple[str, ...]:
     return (*COLUMNS[:after], *counted, *COLUMNS[after:])
 
 
+def print_causes(found: Sequence[Row]) -> None:
+    """Prints why copies differ, where that is known, and what to do about it."""
+    for row in found:
+        if row.get("cause"):
+            print_warning(f"{row['name']} {row['topic']}-{row['partition']} → {row['destination']}: {row['cause']}")
+
+
 def verify(path: Path, *, level: str, as_json: bool, engine: "EngineBuilder | None" = None) -> int:
     """Compares every copy with its source; prints one row each; returns 0 where all are equal, else 1.
 
     A row is ``empty`` where nothing could be compared; that is not equal. Records that were erased from a copy, or
-    copied once more after its position was moved back, or are dead letters, are counted, and no difference.
+    copied once more after its position was moved back, or are dead letters, are counted, and no difference; nor are
+    those that a cleaner took from it, unless the source keeps them.
 
     Records are compared on ``engine``, by default Spark's.
     """
@@ -57,9 +65,7 @@ def verify(path: Path, *, level: str, as_json: bool, engine: "EngineBuilder | No
         print_json(found)
     else:
         print_table(found, columns_of(found))
-        for row in found:
-            if row.get("cause"):
-                print_warning(f"{row['name']} {row['topic']}-{row['partition']} → {row['destination']}: {row['cause']}")
+        print_causes(found)
     return 0 if all(row["result"] == "equal" for row in found) else 1
 
 

@@ -53,8 +53,15 @@ class SourceLog(Protocol):
         """
         ...
 
-    def read_range(self, offsets: OffsetRange) -> AsyncIterator[RecordColumns]:
+    def read_range(
+        self, offsets: OffsetRange, *, cleaned: list[OffsetRange] | None = None
+    ) -> AsyncIterator[RecordColumns]:
         """Yields the records of a range in order, in parts of bounded memory; every offset was read when it ends.
+
+        Args:
+            offsets: the range.
+            cleaned: where the log shows that a cleaner has taken records is added to it, ascending; what shows nothing
+                of that adds nothing.
 
         Raises:
             SourceTruncatedError: the log starts past the range's start, or ends before its end.

@@ -1,13 +1,13 @@
 """The records below a position, as a consumer of committed records sees them, to be compared with another's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirrorlake.errors import BrokerNotReadyError
 from mirrorlake.kafka.control.cluster import ClusterClient
 from mirrorlake.kafka.control.holes import check_empty
 from mirrorlake.kafka.control.known_offsets import fetch_known
-from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, walk
+from mirrorlake.kafka.records.batches import AbortedTransactions, Batch, cleaned_ranges, walk
 from mirrorlake.kafka.records.codec import RecordColumns, decode_batches
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED, FetchedPartition
 from mirrorlake.offsets import OffsetRange, TopicPartition
@@ -103,7 +103,7 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
             aborted = AbortedTransactions(answer.aborted)
             found = list(walk(answer.records))
             data: list[Batch] = []
-            cleaned += _cleaned(found, start_offset=position)
+            cleaned += cleaned_ranges(found, start_offset=position)
             for batch in found:
                 header = batch.header
                 is_aborted = aborted.is_aborted(batch)
@@ -137,16 +137,6 @@ async def read_tail(client: ClusterClient, partition: TopicPartition, offsets: O
         written=tuple(written),
         cleaned=tuple(cleaned),
     )
-
-
-def _cleaned(batches: Sequence[Batch], *, start_offset: int) -> Iterator[OffsetRange]:
-    """Yields where a cleaner was at work from an offset on: no batch is there, or one of fewer records than offsets."""
-    for header in (batch.header for batch in batches if batch.header.last_offset >= start_offset):
-        if header.base_offset > start_offset:
-            yield OffsetRange(start_offset=start_offset, end_offset=header.base_offset)
-        if 0 <= header.record_count < header.next_offset - header.base_offset:
-            yield OffsetRange(start_offset=max(header.base_offset, start_offset), end_offset=header.next_offset)
-        start_offset = header.next_offset
 
 
 def check_is_readable(partition: TopicPartition, end_offset: int, answer: FetchedPartition) -> int:

@@ -60,6 +60,18 @@ def warnings_of(target: Target, sample: Sample, *, now_ms: int) -> list[str]:
     ]
 
 
+def lost_to_cleaner(target: Target) -> list[str]:
+    """Returns that the brokers take records out of a copy which its source keeps: also where nothing is to be copied.
+
+    Args:
+        target: with the settings of both topics.
+    """
+    if not target.loses_to_its_cleaner:
+        return []
+    name = f"{target.kafka.cluster.name}/{target.destination_topic}"
+    return [f"{name}: {text}" for text in _cleanup(target)]
+
+
 def missed_deletions(target: Target, *, held_until_ms: int | None, now_ms: int) -> list[str]:
     """Returns that a copy which would go on may have missed tombstones of its source, as `run` says where it has.
 

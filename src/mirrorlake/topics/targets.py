@@ -285,6 +285,11 @@ class Target:
         return is_compacted(self.source_configs)
 
     @property
+    def source_keeps_all_keys(self) -> bool:
+        """True where no cleaner takes records of the source for later ones of their keys; False where not known."""
+        return self.source_configs.get("cleanup.policy") is not None and not self.source_is_compacted
+
+    @property
     def source_retention(self) -> Retention:
         """What the source keeps of each partition; without bounds where that was not read."""
         tombstones_seconds = self._tombstones_seconds
@@ -309,6 +314,16 @@ class Target:
     def destination_is_compacted(self) -> bool:
         """True where the destination takes no record without a key."""
         return is_compacted(self.destination_configs)
+
+    @property
+    def asks_for_compaction(self) -> bool:
+        """True where the file has the copy compacted, whatever the source's policy is."""
+        return self.is_topic and is_compacted(self.kafka.sync.override)
+
+    @property
+    def loses_to_its_cleaner(self) -> bool:
+        """True where the copy is compacted, the source keeps all, and the file does not ask for that."""
+        return self.destination_is_compacted and self.source_keeps_all_keys and not self.asks_for_compaction
 
     @property
     def is_to_be_made(self) -> bool:

@@ -1,11 +1,12 @@
 """Which differences between a partition and its copy Kafka's log cleaner explains.
 
 Where a topic is compacted, source and copy are cleaned at different times, so a record may be missing on that side.
-It may be only if the cleaner could take it: a later record of its key stands on either side, or it is a tombstone.
+So it may where the log shows that it was cleaned, as a topic's policy may have been another one before. And it may be
+only if the cleaner could take it: a later record of its key stands on either side, or it is a tombstone.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,10 +39,29 @@ class Suspect(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """On which sides the cleaner works."""
+    """On which sides the cleaner works, and where the log of a side shows that one did: ascending, apart.
+
+    ``copied`` are the offsets at which the copy had a record once, None where all may be; ascending, apart.
+    """
 
     source: bool
     copy: bool
+    source_shows: Sequence[OffsetRange] = ()
+    copy_shows: Sequence[OffsetRange] = ()
+    copied: Sequence[OffsetRange] | None = None
+
+
+class Compared(NamedTuple):
+    """What the records of a range say.
+
+    ``difference`` is the first one that no cleaner explains: its offset with ``missing``, ``extra`` or ``different``;
+    None where there is none. ``suspects`` are those before it that one explains if their keys came again,
+    ``tombstones`` the offsets of the source's that it has taken from the copy.
+    """
+
+    difference: tuple[int, str] | None
+    suspects: list[Suspect]
+    tombstones: list[int]
 
 
 def traces_of(columns: RecordColumns) -> list[Trace]:
@@ -71,27 +91,45 @@ def side_by_side(source: Sequence[Trace], copy: Sequence[Trace]) -> Iterator[tup
         yield offset, there.get(offset), here.get(offset)
 
 
-def compare(
-    source: Sequence[Trace], copy: Sequence[Trace], compacted: Compacted
-) -> tuple[tuple[int, str] | None, list[Suspect]]:
-    """Returns the first difference no cleaner explains, and the suspects before it. Pure.
-
-    The difference is its offset with ``missing``, ``extra`` or ``different``; None where there is none.
-    """
+def compare(source: Sequence[Trace], copy: Sequence[Trace], compacted: Compacted) -> Compared:
+    """Returns the first difference no cleaner explains, and what one may explain before it. Pure."""
     suspects: list[Suspect] = []
+    tombstones: list[int] = []
+    source_shows, copy_shows = lies_in(compacted.source_shows), lies_in(compacted.copy_shows)
+    was_copied = _anywhere if compacted.copied is None else lies_in(compacted.copied)
     for offset, expected, held in side_by_side(source, copy):
         if expected is not None and held is not None:
             if expected.record_hash != held.record_hash:
-                return (offset, "different"), suspects
+                return Compared((offset, "different"), suspects, tombstones)
             continue
         only = expected or held
         assert only is not None
-        how, may_be_cleaned = ("missing", compacted.copy) if held is None else ("extra", compacted.source)
+        if held is None:
+            how, may_be_cleaned = "missing", (compacted.copy and was_copied(offset)) or copy_shows(offset)
+        else:
+            how, may_be_cleaned = "extra", compacted.source or source_shows(offset)
         if not may_be_cleaned or only.key_hash == NULL_KEY:
-            return (offset, how), suspects
+            return Compared((offset, how), suspects, tombstones)
         if not only.is_tombstone:
             suspects.append(Suspect(offset, only.key_hash, how))
-    return None, suspects
+        elif held is None:
+            tombstones.append(offset)
+    return Compared(None, suspects, tombstones)
+
+
+def _anywhere(_offset: int) -> bool:
+    return True
+
+
+def lies_in(ranges: Sequence[OffsetRange]) -> Callable[[int], bool]:
+    """Returns what tells whether an offset lies in one of some ranges, which are ascending and apart. Pure."""
+    starts = [each.start_offset for each in ranges]
+
+    def is_in(offset: int) -> bool:
+        at = bisect_right(starts, offset) - 1
+        return at >= 0 and offset < ranges[at].end_offset
+
+    return is_in
 
 
 def without_erased(traces: Sequence[Trace], erased: Sequence[OffsetRange]) -> Sequence[Trace]:
@@ -103,12 +141,7 @@ def without_erased(traces: Sequence[Trace], erased: Sequence[OffsetRange]) -> Se
     """
     if not erased:
         return traces
-    starts = [each.start_offset for each in erased]
-
-    def is_erased(offset: int) -> bool:
-        at = bisect_right(starts, offset) - 1
-        return at >= 0 and offset < erased[at].end_offset
-
+    is_erased = lies_in(erased)
     return [trace for trace in traces if not is_erased(trace.offset)]
 
 

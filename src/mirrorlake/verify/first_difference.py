@@ -4,6 +4,7 @@ What the log cleaner took on one side only, and what was erased from an archive,
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.service.status import StatusRow
@@ -12,12 +13,27 @@ from mirrorlake.verify.digest_tasks import DigestTasks, copy_side, source_side
 from mirrorlake.verify.slices import parts_of, slices
 
 
-def first_difference(
-    tasks: DigestTasks, row: StatusRow, offsets: OffsetRange, blocks: Sequence[int]
-) -> tuple[tuple[int, str] | None, int]:
-    """Returns the first offset that differs and how; None where log cleaner and erasure explain all there is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What differs, and what explains the rest.
 
-    With it, how many of the source's records were erased from the copy; of those up to the difference.
+    Attributes:
+        difference: the first offset that differs and how; None where log cleaner and erasure explain all there is.
+        was_cleaned: whether the source has none there and is compacted, or its log shows that it was.
+        erased: how many of the source's records were erased from the copy; of those up to the difference.
+        taken: how many of the source's records a cleaner took from the copy, likewise.
+        first_taken: the first of these; None where there is none.
+    """
+
+    difference: tuple[int, str] | None
+    was_cleaned: bool = False
+    erased: int = 0
+    taken: int = 0
+    first_taken: int | None = None
+
+
+def first_difference(tasks: DigestTasks, row: StatusRow, offsets: OffsetRange, blocks: Sequence[int]) -> Explained:
+    """Returns the first difference that nothing explains, and what something does.
 
     Args:
         tasks: read sides in detail.
@@ -28,19 +44,35 @@ def first_difference(
     Raises:
         MirrorlakeError: a side could not be read again.
     """
-    compacted = Compacted(source=row.target.source_is_compacted, copy=row.target.destination_is_compacted)
     suspects: list[Suspect] = []
+    taken: list[int] = []
     found, erased = None, 0
     for part in parts_of(blocks, offsets):
         source, copy = (tasks.asked(row, side, part) for side in (source_side(row), copy_side(row)))
         left = without_erased(source.traces, copy.erased)
         erased += len(source.traces) - len(left)
-        found, more = compare(left, copy.traces, compacted)
+        compacted = Compacted(
+            source=row.target.source_is_compacted,
+            copy=row.target.destination_is_compacted,
+            source_shows=source.cleaned,
+            copy_shows=copy.cleaned,
+            copied=copy.copied,
+        )
+        found, more, tombstones = compare(left, copy.traces, compacted)
         suspects += more
+        taken += tombstones
         if found is not None:
             break
     unexplained = _unexplained(tasks, row, offsets, suspects)
-    return (unexplained.offset, unexplained.how) if unexplained is not None else found, erased
+    if unexplained is not None:
+        # A suspect's offset is one where the side that lacks it was cleaned.
+        return Explained(
+            difference=(unexplained.offset, unexplained.how),
+            was_cleaned=unexplained.how == "extra",
+            erased=erased,
+        )
+    taken += [suspect.offset for suspect in suspects if suspect.how == "missing"]
+    return Explained(difference=found, erased=erased, taken=len(taken), first_taken=min(taken, default=None))
 
 
 def _unexplained(

@@ -23,10 +23,13 @@ class Verdict:
     """One partition at one destination, compared over ``offsets``.
 
     ``first_difference`` is the lowest offset at which the two sides differ, and ``difference`` how: ``missing``
-    at the copy, ``extra`` there, or ``different``; ``cause`` is what may have made it so and what to do, where that is
-    known. ``lag`` is what the source has beyond the compared range.
+    at the copy, ``extra`` there, or ``different``; or ``cleaned``, where nothing differs but what the destination's
+    cleaner took and the source keeps. ``cause`` is what may have made it so and what to do, where that is known.
+    ``lag`` is what the source has beyond the compared range.
     ``records`` are the source's; ``erased`` says how many of them the copy says were erased from it, which is no
     difference. It is None where that was not counted: records were not compared, or a difference was found.
+    ``cleaned`` says how many of them a log cleaner took from the copy, likewise; where the source is compacted too, or
+    the file has the copy compacted, that is no difference.
     ``repeated`` says how many of the mirror's records in the destination partition its offset map names as copied once
     more, after a position was moved back by hand; None where that was not counted, or offsets are not mapped.
     ``dead_lettered`` says how many of the source's records in the range have a dead letter, which are not among
@@ -39,6 +42,7 @@ class Verdict:
     offsets: OffsetRange | None = None
     records: int | None = None
     erased: int | None = None
+    cleaned: int | None = None
     repeated: int | None = None
     dead_lettered: int | None = None
     dead_lettered_copied: int | None = None
@@ -58,6 +62,7 @@ class Verdict:
             "end": None if self.offsets is None else self.offsets.end_offset,
             "records": self.records,
             "erased": self.erased,
+            "cleaned": self.cleaned,
             "repeated": self.repeated,
             "dead_lettered": self.dead_lettered,
             "dead_lettered_copied": self.dead_lettered_copied,

@@ -13,10 +13,10 @@ from mirrorlake.errors import MirrorlakeError, OutcomeUnknownError
 from mirrorlake.kafka.records.scratch import DECOMPRESSED_BYTES_MAX
 from mirrorlake.offsets import OffsetRange
 from mirrorlake.service.status import StatusRow
-from mirrorlake.verify.causes import cause_of
+from mirrorlake.verify.causes import cause_of, cause_of_cleaned
 from mirrorlake.verify.digest import Block, differing_blocks
 from mirrorlake.verify.digest_tasks import DigestTasks, IdsOf, RunTask, copy_side, kept, source_side
-from mirrorlake.verify.first_difference import first_difference
+from mirrorlake.verify.first_difference import Explained, first_difference
 from mirrorlake.verify.lettered import LetteredRows, LettersTask, letters_task
 from mirrorlake.verify.positions import by_position, compared_range, from_floor, if_comparable, is_empty, with_names
 from mirrorlake.verify.slices import slices
@@ -192,26 +192,47 @@ class RecordVerification:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
         blocks = differing_blocks(source.blocks, copy.blocks)
         try:
-            found, erased = first_difference(self._tasks, row, offsets, blocks)
+            explained = first_difference(self._tasks, row, offsets, blocks)
         except MirrorlakeError as error:
             return Verdict(row=row, result=Result.FAILED, offsets=offsets, error=error)
+        found = explained.difference
         if found is None and row.error is not None:
             return by_position(row)
         if found is None and is_empty(row, offsets):
-            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0, erased=0)
+            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0, erased=0, cleaned=0)
         if found is None:
-            return with_names(
-                Verdict(row=row, result=Result.EQUAL, offsets=offsets, records=source.records, erased=erased)
-            )
+            return with_names(_explained_verdict(row, offsets, explained, records=source.records))
         return Verdict(
             row=row,
             result=Result.DIFFERS,
             offsets=offsets,
             first_difference=found[0],
             difference=found[1],
-            cause=cause_of(row.target, found[1]),
+            cause=cause_of(row.target, found[1], was_cleaned=explained.was_cleaned),
             error=row.error,
         )
+
+
+def _explained_verdict(row: StatusRow, offsets: OffsetRange, explained: Explained, *, records: int) -> Verdict:
+    """Returns the verdict on a copy that nothing but erasure and cleaners has made another than its source."""
+    found = Verdict(
+        row=row,
+        result=Result.EQUAL,
+        offsets=offsets,
+        records=records,
+        erased=explained.erased,
+        cleaned=explained.taken,
+    )
+    target = row.target
+    if not explained.taken or not target.source_keeps_all_keys or target.asks_for_compaction:
+        return found
+    return replace(
+        found,
+        result=Result.DIFFERS,
+        first_difference=explained.first_taken,
+        difference="cleaned",
+        cause=cause_of_cleaned(target, explained.taken),
+    )
 
 
 def _unread(row: StatusRow, offsets: OffsetRange, *, source: int, copy: int) -> MirrorlakeError | None:

@@ -69,7 +69,9 @@ class DigestResult:
 
     ``covered`` counts the offsets of the task that were read: what holds no record is known to hold none.
     ``erased`` are offsets that an archive says were erased from it, only of a task in detail; of a view those of the
-    records that the other side's audit objects name.
+    records that the other side's audit objects name. ``cleaned`` are those, as offsets of the source, where the log of
+    the side shows that a cleaner has taken records, only of a task in detail. ``copied`` are those that an offset map
+    names, where the side has one.
     Of an ``UnnamedTask`` ``records`` are those that no offset map names, ``first_unnamed`` the first one's offset, and
     ``repeated`` those that a map names as copied once more. Of a ``LettersTask`` ``letters`` are what it found.
     ``lettered`` are the records that were left out as dead letters.
@@ -81,6 +83,8 @@ class DigestResult:
     traces: tuple[Trace, ...] = ()
     latest: Mapping[int, int] = field(default_factory=dict)
     erased: tuple[OffsetRange, ...] = ()
+    cleaned: tuple[OffsetRange, ...] = ()
+    copied: tuple[OffsetRange, ...] | None = None
     first_unnamed: int | None = None
     repeated: int = 0
     letters: Mapping[LetterOrigin, Offsets] = field(default_factory=dict)
@@ -120,7 +124,7 @@ async def digest_source(task: DigestTask) -> DigestResult:
     assert isinstance(task.side, SourceSide)
     collector = Collector(task)
     async with source_log(task.side) as log:
-        async for columns in log.read_range(task.offsets):
+        async for columns in log.read_range(task.offsets, cleaned=collector.cleaned):
             collector.add(columns)
     return collector.result()
 
@@ -145,12 +149,14 @@ async def digest_kafka(task: DigestTask) -> DigestResult:
     collector = Collector(task)
     async with ClusterClient(task.side.cluster) as client:
         if isinstance(task.side, MappedSide):
-            if not await _digest_mapped(client, task.side, task.offsets, collector):
+            copied = await _digest_mapped(client, task.side, task.offsets, collector)
+            if copied is None:
                 return DigestResult()
-        else:
-            offsets = await _what_is_left(client, task.side.partition, task.offsets)
-            async for columns in read_range(client, task.side.partition, offsets, whose="destination"):
-                collector.add(columns)
+            return replace(collector.result(), copied=copied if task.in_detail else None)
+        where = task.side.partition
+        offsets = await _what_is_left(client, where, task.offsets)
+        async for columns in read_range(client, where, offsets, whose="destination", cleaned=collector.cleaned):
+            collector.add(columns)
     return collector.result()
 
 
@@ -161,22 +167,28 @@ async def _what_is_left(client: ClusterClient, partition: TopicPartition, offset
     return OffsetRange(start_offset=start, end_offset=offsets.end_offset)
 
 
-async def _digest_mapped(client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "Collector") -> bool:
+async def _digest_mapped(
+    client: ClusterClient, side: MappedSide, offsets: OffsetRange, collector: "Collector"
+) -> tuple[OffsetRange, ...] | None:
     """Digests what the offset map says is ours, at the source offsets it says; other writers' records are no part.
 
-    Returns False where there is no map, so that nothing was read.
+    Returns the source offsets that the map names; None where there is no map, so that nothing was read.
     """
     key = ProgressKey(destination_topic=side.partition.topic, source=side.source)
     whole = await read_offset_map(client, side.topics, side.shard, key)
     if whole is None:
-        return False
-    for part in whole.within(offsets).stretches:
+        return None
+    asked = whole.within(offsets)
+    for part in asked.stretches:
         there = await _what_is_left(client, side.partition, part.destination_range)
-        async for columns in read_range(client, side.partition, there, whose="destination"):
+        cleaned: list[OffsetRange] | None = None if collector.cleaned is None else []
+        async for columns in read_range(client, side.partition, there, whose="destination", cleaned=cleaned):
             sources = part.sources_of(columns.offsets)
             rows = np.flatnonzero(sources >= 0)
             collector.add(columns.relocated(rows, sources[rows]))
-    return True
+        if collector.cleaned is not None and cleaned is not None:
+            collector.cleaned += part.source_ranges(cleaned)
+    return tuple(OffsetRange(start_offset=run.start_offset, end_offset=run.end_offset) for run in asked.runs)
 
 
 def digest_archive(task: DigestTask) -> DigestResult:
@@ -205,9 +217,14 @@ class Collector:
 
     Args:
         task: what is asked; only records of its offsets are to be added.
+
+    Attributes:
+        cleaned: takes where the log of the side shows that it was cleaned, by the source's offsets; None where that
+            is not asked.
     """
 
     def __init__(self, task: DigestTask) -> None:
+        self.cleaned: list[OffsetRange] | None = [] if task.in_detail else None
         self._task = task
         self._digests = BlockDigests()
         self._traces: list[Trace] = []
@@ -245,7 +262,11 @@ class Collector:
             return DigestResult(covered=covered, latest=self._latest)
         if self._task.in_detail:
             return DigestResult(
-                records=len(self._traces), covered=covered, traces=tuple(self._traces), lettered=self._lettered
+                records=len(self._traces),
+                covered=covered,
+                traces=tuple(self._traces),
+                cleaned=tuple(self.cleaned or ()),
+                lettered=self._lettered,
             )
         return DigestResult(
             records=self._digests.records, covered=covered, blocks=self._digests.blocks(), lettered=self._lettered

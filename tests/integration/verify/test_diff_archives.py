@@ -316,6 +316,12 @@ def test_archives_of_a_compacted_topic_may_lack_what_its_cleaner_could_take(
     archive(folders[1], ORDERS._replace(topic="short"), held(without_last), (12,), form="log", configs=compacted)
     # Nothing of key 2 is left there, and A has no later record of it than that at 11.
     assert said(verdict(a, b, ("orders", "short"))) == ("differs", ["only-a 11-11"], ["only-a 0-8 cleaned"])
+    # It was compacted when its cleaner took them, whatever its policy is by now.
+    for place, topic in ((folders[0], "orders"), (folders[1], "orders"), (folders[1], "short")):
+        form = "log" if topic == "short" else "parquet"
+        mark(open_store(place), ORDERS._replace(topic=topic), 12, form=form, configs={"cleanup.policy": "delete"})
+    assert said(verdict(a, b)) == ("explained", [], ["only-a 0-8 cleaned"])
+    assert said(verdict(a, b, ("orders", "short"))) == ("differs", ["only-a 11-11"], ["only-a 0-8 cleaned"])
 
 
 def test_snapshots_are_compared_key_by_key_and_with_snapshots_only(

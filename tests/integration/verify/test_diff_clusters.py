@@ -9,6 +9,7 @@ import pytest
 from mirrorlake.embedded.kafka_server import EmbeddedKafka
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
 from mirrorlake.stores.settings import StoreSettings
+from support.admin import alter_topic
 from support.archived_source import settings_at
 from support.compaction import append_and_compact, create_compacted, keyed_records
 from support.comparing import cluster, said, verdict, verdicts, write_orders
@@ -93,8 +94,13 @@ def test_what_the_log_cleaner_took_is_explained_and_what_it_cannot_have_taken_is
     (other := Path(place.where("")) / "other").mkdir()
     alone = {**numbered(records), 5: replace(records[5], key=b"nobody wrote it again"), 40: clean[40]}
     b = write_orders(settings_at(other), alone, (41,))
-    found = verdict(cluster(servers), b, (topic_name, "orders"))
-    assert said(found) == ("differs", ["only-b 5-5"], ["only-b 0-32 cleaned"])
+    for policy in ("compact", "delete", "compact,delete"):
+        # Whatever the policy is by now: the log shows that it was cleaned.
+        alter_topic(servers, topic_name, cleanup_policy=policy, retention_ms="-1")
+        found = verdict(a, cluster(servers), ("orders", topic_name))
+        assert said(found) == ("explained", [], ["only-a 0-32 cleaned"])
+        found = verdict(cluster(servers), b, (topic_name, "orders"))
+        assert said(found) == ("differs", ["only-b 5-5"], ["only-b 0-32 cleaned"])
 
 
 def test_partitions_and_topics_that_only_one_side_has_are_not_known(

@@ -42,21 +42,63 @@ def traces(text: str) -> list[Trace]:
 def test_a_difference_no_cleaner_explains_is_found_at_once(
     source: str, copy: str, compacted: Compacted, difference: tuple[int, str] | None
 ) -> None:
-    found, suspects = compare(traces(source), traces(copy), compacted)
-    assert found == difference
-    assert suspects == []
+    found = compare(traces(source), traces(copy), compacted)
+    assert found.difference == difference
+    assert found.suspects == []
 
 
 def test_a_record_missing_where_the_cleaner_works_is_suspect() -> None:
-    found, suspects = compare(traces("abac"), traces(".b.c"), COPY)
-    assert found is None
-    assert suspects == [Suspect(0, ord("a"), "missing"), Suspect(2, ord("a"), "missing")]
+    found = compare(traces("abac"), traces(".b.c"), COPY)
+    assert found.difference is None
+    assert found.suspects == [Suspect(0, ord("a"), "missing"), Suspect(2, ord("a"), "missing")]
 
 
 def test_suspects_before_a_real_difference_are_returned_with_it() -> None:
-    found, suspects = compare(traces("abx"), traces(".by"), COPY)
-    assert found == (2, "different")
-    assert suspects == [Suspect(0, ord("a"), "missing")]
+    found = compare(traces("abx"), traces(".by"), COPY)
+    assert found.difference == (2, "different")
+    assert found.suspects == [Suspect(0, ord("a"), "missing")]
+
+
+def shown(text: str) -> list[OffsetRange]:
+    """Where the log of a side shows that it was cleaned: at each ``_``."""
+    return [OffsetRange(start_offset=at, end_offset=at + 1) for at, each in enumerate(text) if each == "_"]
+
+
+@pytest.mark.parametrize(
+    ("source", "copy", "source_log", "copy_log", "difference", "suspects"),
+    [
+        ("..ac", "abac", "__  ", "", None, [Suspect(0, ord("a"), "extra"), Suspect(1, ord("b"), "extra")]),
+        ("..ac", "abac", "_   ", "", (1, "extra"), [Suspect(0, ord("a"), "extra")]),  # a marker, or aborted data
+        ("..ac", "abac", "", "____", (0, "extra"), []),  # it is the source that lacks them
+        ("..ac", "0bac", "__  ", "", (0, "extra"), []),  # no cleaner takes a record without a key
+        ("abac", ".bac", "", "_   ", None, [Suspect(0, ord("a"), "missing")]),
+        ("abac", ".bac", "____", " _  ", (0, "missing"), []),
+    ],
+)
+def test_where_the_log_shows_that_it_was_cleaned_a_record_may_be_missing_whatever_the_policy_is_now(
+    source: str,
+    copy: str,
+    source_log: str,
+    copy_log: str,
+    difference: tuple[int, str] | None,
+    suspects: list[Suspect],
+) -> None:
+    compacted = Compacted(source=False, copy=False, source_shows=shown(source_log), copy_shows=shown(copy_log))
+    found = compare(traces(source), traces(copy), compacted)
+    assert found.difference == difference
+    assert found.suspects == suspects
+
+
+def test_what_was_never_copied_no_cleaner_can_have_taken_from_the_copy() -> None:
+    copied = [OffsetRange(start_offset=0, end_offset=2)]
+    found = compare(traces("abAc"), traces("...c"), Compacted(source=True, copy=True, copied=copied))
+    assert found.difference == (2, "missing")
+    assert found.suspects == [Suspect(0, ord("a"), "missing"), Suspect(1, ord("b"), "missing")]
+
+
+def test_tombstones_that_a_cleaner_took_from_the_copy_are_named_and_those_it_took_from_the_source_are_not() -> None:
+    assert compare(traces("aBcD"), traces("a.c."), COPY).tombstones == [1, 3]
+    assert compare(traces("a.c."), traces("aBcD"), SOURCE).tombstones == []
 
 
 def test_a_suspect_is_cleared_by_a_later_record_of_its_key_only() -> None:

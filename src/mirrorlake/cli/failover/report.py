@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mirrorlake.cli.groups.sync import COLUMNS as GROUP_COLUMNS
 from mirrorlake.cli.groups.sync import SyncPlan, rows_json
 from mirrorlake.cli.output import Row, print_json, print_table, print_warning
-from mirrorlake.cli.verify import columns_of
+from mirrorlake.cli.verify import columns_of, print_causes
 
 if TYPE_CHECKING:
     from mirrorlake.verify.verdict import Verdict
@@ -52,5 +52,6 @@ def show(
     for number, section in enumerate(sections):
         if section.rows or not number:
             print_table(section.rows, section.columns, title=section.title)
+            print_causes(section.rows)
     for text in (*decisions, *remarks):
         print_warning(text)

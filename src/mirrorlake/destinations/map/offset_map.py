@@ -320,6 +320,21 @@ class OffsetMap:
         is_ours = (within >= 0) & (within < self._lengths[rows])
         return np.where(is_ours, self._starts[rows] + within, -1)
 
+    def source_ranges(self, ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+        """Yields the source offsets of what is ours in destination ranges.
+
+        Of a map in which destination offsets grow, as in one of `stretches`, and ranges that are ascending and apart
+        they are so too.
+        """
+        ends = self._destination_starts + self._lengths
+        for each in ranges:
+            first = int(np.searchsorted(ends, each.start_offset, "right"))
+            last = int(np.searchsorted(self._destination_starts, each.end_offset, "left"))
+            for run in self.runs[first:last]:
+                begins = max(run.destination_offset, each.start_offset) - run.destination_offset
+                stops = min(run.destination_end, each.end_offset) - run.destination_offset
+                yield OffsetRange(start_offset=run.start_offset + begins, end_offset=run.start_offset + stops)
+
 
 def _not_a_page(why: str) -> DestinationForeignError:
     return DestinationForeignError(

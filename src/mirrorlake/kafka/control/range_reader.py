@@ -9,7 +9,7 @@ from mirrorlake.errors import BrokerNotReadyError, MirrorlakeError
 from mirrorlake.kafka.control.cluster import EARLIEST, LATEST, ClusterClient
 from mirrorlake.kafka.control.descriptions import AppendState
 from mirrorlake.kafka.control.holes import TailHole, why_no_hole
-from mirrorlake.kafka.records.batches import AbortedTransactions, Path, classify, walk
+from mirrorlake.kafka.records.batches import AbortedTransactions, Path, classify, cleaned_ranges, walk
 from mirrorlake.kafka.records.codec import RecordColumns, decode_parts
 from mirrorlake.kafka.wire.error_codes import BROKER_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE
 from mirrorlake.kafka.wire.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchedPartition
@@ -32,7 +32,12 @@ request waiting until there is room again, so this is no busy loop, but hours of
 
 
 async def read_range(
-    client: ClusterClient, partition: TopicPartition, offsets: OffsetRange, *, whose: str = "source"
+    client: ClusterClient,
+    partition: TopicPartition,
+    offsets: OffsetRange,
+    *,
+    whose: str = "source",
+    cleaned: list[OffsetRange] | None = None,
 ) -> AsyncIterator[RecordColumns]:
     """Yields the records of ``offsets``, in order, in parts of bounded memory; gaps simply yield nothing.
 
@@ -43,6 +48,7 @@ async def read_range(
         partition: to be read.
         offsets: which.
         whose: the cluster's part, for messages.
+        cleaned: where the log shows that it was cleaned is added to it, ascending; it may reach beyond the range.
 
     Raises:
         SourceTruncatedError: the log starts past the range's start, or ends before its end.
@@ -65,7 +71,10 @@ async def read_range(
             aborted = AbortedTransactions(answer.aborted)
             data = []
             start = position
-            for batch in walk(answer.records):
+            batches = list(walk(answer.records))
+            if cleaned is not None:
+                cleaned += cleaned_ranges(batches, start_offset=start)
+            for batch in batches:
                 found = classify(batch, position=position, aborted=aborted)
                 if found.path is not Path.SKIP:
                     data.append(batch)
@@ -79,6 +88,8 @@ async def read_range(
                     yield columns
                 continue
         if (hole_end := hole.saw_nothing(position, answer.last_stable_offset)) > position:
+            if cleaned is not None:
+                cleaned.append(OffsetRange(start_offset=position, end_offset=hole_end))
             position = hole_end
             continue
         if (question := hole.question) is not None:

@@ -4,7 +4,7 @@ Nothing here reads the records of a batch, but for the type of a control batch.
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -34,6 +34,7 @@ from mirrorlake.kafka.records.batch_header import (
     corrupt,
     read_header,
 )
+from mirrorlake.offsets import OffsetRange
 
 __all__ = [
     "HEADER_BYTES",
@@ -46,6 +47,7 @@ __all__ = [
     "ControlType",
     "Path",
     "classify",
+    "cleaned_ranges",
     "control_type",
     "next_sequence",
     "prepare_for_append",
@@ -92,6 +94,24 @@ def walk(records: memoryview) -> Iterator[Batch]:
         header = read_header(records, position, length)
         yield Batch(header, records[position:end])
         position = end
+
+
+def cleaned_ranges(batches: Iterable[Batch], *, start_offset: int) -> Iterator[OffsetRange]:
+    """Yields where a cleaner was at work: no batch is there, or one of fewer records than offsets. Pure.
+
+    A log is written without holes, so that it shows this whatever the topic's policy is now. Message formats before 2
+    do not say how many records a batch has: of them only a missing batch shows.
+
+    Args:
+        batches: that follow one another in a log, markers and aborted ones too.
+        start_offset: from where on; what lies below is passed over.
+    """
+    for header in (batch.header for batch in batches if batch.header.last_offset >= start_offset):
+        if header.base_offset > start_offset:
+            yield OffsetRange(start_offset=start_offset, end_offset=header.base_offset)
+        if 0 <= header.record_count < header.next_offset - header.base_offset:
+            yield OffsetRange(start_offset=max(header.base_offset, start_offset), end_offset=header.next_offset)
+        start_offset = header.next_offset
 
 
 def verify_crc(batch: Batch) -> None:

@@ -9,6 +9,7 @@ import structlog
 from mirrorlake.errors import MirrorlakeError, TransientError
 from mirrorlake.service.changes import Changes, find_changes
 from mirrorlake.service.control_loop import ControlLoop
+from mirrorlake.service.lifecycle.compacted_copies import CompactedCopies
 from mirrorlake.service.lifecycle.partition_starts import PartitionStarts, sources_found
 from mirrorlake.service.lifecycle.parts import Parts
 from mirrorlake.service.partition_state import PartitionState
@@ -48,11 +49,13 @@ class Discovery:
         self._waiting_at_seconds = 0.0
         self._look_at_seconds = 0.0
         self._idle: set[str] = set()
+        self._compacted_copies = CompactedCopies()
         self.rounds = 0
 
     def begin(self, targets: Sequence[Target]) -> None:
         """Takes the targets of the first look, and the time from which the next ones count."""
         self._tell_idle(targets)
+        self._compacted_copies.saw(targets)
         self._starts.begin(targets)
         now = self._parts.clock.elapsed_seconds()
         self._waiting_at_seconds = now + DISCOVER_AGAIN_SECONDS
@@ -107,6 +110,7 @@ class Discovery:
             self._tell_idle(targets)
         self._waiting_at_seconds = now + DISCOVER_AGAIN_SECONDS
         self.rounds += 1
+        self._compacted_copies.saw(targets)
         self._tell_unseen(targets)
         table.sources_seen(sources_found(targets))
         table.keeps({(t.mirror.name, t.source): t.source_retention for t in targets if t.source_configs})

@@ -11,7 +11,7 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.record_clock import CREATE_TIME, TIMESTAMP_TYPE
 from mirrorlake.destinations.source_bounds import explain_out_of_range
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.kinds.kafka_warnings import missed_deletions
+from mirrorlake.kinds.kafka_warnings import lost_to_cleaner, missed_deletions
 from mirrorlake.kinds.kind import Look
 from mirrorlake.kinds.registry import kind_of, look_at_destinations
 from mirrorlake.kinds.standing import Sample
@@ -135,9 +135,11 @@ async def read_plan(config: Configuration) -> list[PlanRow]:
 
 
 def _with_warnings(row: PlanRow, found: Look, sample: Sample, now_ms: int, more: Sequence[str]) -> PlanRow:
-    if row.action in (Action.NOTHING, Action.REFUSE, Action.UNREACHABLE):
-        return replace(row, warnings=tuple(more))
     target = row.status.target
+    if row.action in (Action.REFUSE, Action.UNREACHABLE):
+        return replace(row, warnings=tuple(more))
+    if row.action is Action.NOTHING:
+        return replace(row, warnings=(*lost_to_cleaner(target), *more))
     late = missed_deletions(target, held_until_ms=found.held_until_ms, now_ms=now_ms)
     return replace(row, warnings=(*kind_of(target.destination).warnings(target, sample, now_ms=now_ms), *late, *more))
 

@@ -67,9 +67,11 @@ class KafkaSourceLog:
         """Returns what lies at offsets below the end."""
         return await read_tail(self._client, self._partition, offsets, whose="source")
 
-    def read_range(self, offsets: OffsetRange) -> AsyncIterator[RecordColumns]:
-        """Yields the records of a range in order, in parts of bounded memory."""
-        return read_range(self._client, self._partition, offsets)
+    def read_range(
+        self, offsets: OffsetRange, *, cleaned: list[OffsetRange] | None = None
+    ) -> AsyncIterator[RecordColumns]:
+        """Yields the records of a range in order, in parts of bounded memory; see `SourceLog.read_range`."""
+        return read_range(self._client, self._partition, offsets, cleaned=cleaned)
 
     async def schema_ids(self, offsets: OffsetRange, sides: int) -> AsyncIterator[SchemaIdCounts]:
         """Yields what the records of a range have where a schema is named: all of them are read."""

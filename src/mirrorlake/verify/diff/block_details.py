@@ -179,4 +179,5 @@ def _detail(result: SideResult) -> Detail:
         gaps=result.gaps,
         unsaid=result.unsaid,
         unread=[each.offsets for each in result.unread],
+        cleaned=result.digest.cleaned,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mirrorlake.offsets import Gap, GapKind, OffsetRange
-from mirrorlake.verify.cleaned import NULL_KEY, Compacted, Suspect, Trace, side_by_side
+from mirrorlake.verify.cleaned import NULL_KEY, Compacted, Suspect, Trace, lies_in, side_by_side
 from mirrorlake.verify.diff.values import Difference, How, Why
 
 _KINDS = list(GapKind)
@@ -21,13 +21,14 @@ class Detail:
     """One side of a range.
 
     ``gaps`` are those that are not ``absent``. Of ``unsaid`` offsets the side does not say why they hold no record,
-    ``unread`` ones it could not show.
+    ``unread`` ones it could not show. ``cleaned`` are those where its log shows that a cleaner has taken records.
     """
 
     traces: Sequence[Trace] = ()
     gaps: Sequence[Gap] = ()
     unsaid: Sequence[OffsetRange] = ()
     unread: Sequence[OffsetRange] = ()
+    cleaned: Sequence[OffsetRange] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +46,13 @@ def differences_in(offsets: OffsetRange, a: Detail, b: Detail, compacted: Compac
         offsets: what was read of both sides.
         a: one side.
         b: the other.
-        compacted: on which sides the log cleaner has worked: ``source`` is A, ``copy`` is B.
+        compacted: on which sides the log cleaner works: ``source`` is A, ``copy`` is B.
     """
     is_unread = np.zeros(len(offsets), bool)
     for each in (*a.unread, *b.unread):
         is_unread[_within(each, offsets)] = True
     kinds = _kinds(offsets, a), _kinds(offsets, b)
+    shows = lies_in(a.cleaned), lies_in(b.cleaned)
     runs, suspects = _Runs(), []
     for offset, at_a, at_b in side_by_side(a.traces, b.traces):
         row = offset - offsets.start_offset
@@ -65,7 +67,7 @@ def differences_in(offsets: OffsetRange, a: Detail, b: Detail, compacted: Compac
             how, only, other = (How.ONLY_A, at_a, kinds[1]) if at_b is None else (How.ONLY_B, at_b, kinds[0])
             assert only is not None
             why = _why(int(other[row]))
-            is_cleaned = compacted.copy if how is How.ONLY_A else compacted.source
+            is_cleaned = compacted.copy or shows[1](offset) if at_b is None else compacted.source or shows[0](offset)
             if why in _MAY_BE_CLEANED and is_cleaned and only.key_hash != NULL_KEY:
                 if not only.is_tombstone:
                     suspects.append(Suspect(offset, only.key_hash, how.value))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mirrorlake.archive.topic_record import recorded_settings
 from mirrorlake.clock import SystemClock
 from mirrorlake.destinations.connections import Clients, WorkerCache
 from mirrorlake.errors import MirrorlakeError, TopicMissingError
@@ -134,6 +135,8 @@ def _archive_look(archive: OpenArchive, found: Found) -> Look:
         start=view.start,
         end=end,
         identity=identity,
-        is_compacted=record is not None and is_compacted(record.configs),
+        # What its cleaner took before is missing in what was archived since, whatever the policy is now.
+        is_compacted=record is not None
+        and any(is_compacted(each) for each in recorded_settings(archive.store, topic.folder)),
         unread=tuple(unread),
     )

@@ -109,6 +109,17 @@ def test_destination_offsets_of_others_have_no_source() -> None:
     assert sources.tolist() == [-1, -1, 100, 101, 102, -1, 103, 104, 110, -1, -1]
 
 
+def test_destination_ranges_are_told_by_the_source_offsets_of_what_is_ours_in_them() -> None:
+    offset_map = OffsetMap(OffsetRange(start_offset=90, end_offset=120), RUNS)
+
+    def told(*ranges: tuple[int, int]) -> list[tuple[int, int]]:
+        found = offset_map.source_ranges(OffsetRange(start_offset=start, end_offset=end) for start, end in ranges)
+        return [(each.start_offset, each.end_offset) for each in found]
+
+    assert told((4990, 5002), (5002, 5005), (5006, 6000)) == [(100, 102), (102, 103), (103, 104), (110, 111)]
+    assert told((5003, 5004), (5007, 5010), (0, 5000)) == []
+
+
 def test_a_part_of_a_map_speaks_about_that_part_only() -> None:
     part = OffsetMap(OffsetRange(start_offset=90, end_offset=120), RUNS).within(
         OffsetRange(start_offset=101, end_offset=104)

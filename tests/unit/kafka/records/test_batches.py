@@ -12,6 +12,7 @@ from mirrorlake.kafka.records.batches import (
     Codec,
     ControlType,
     classify,
+    cleaned_ranges,
     control_type,
     next_sequence,
     prepare_for_append,
@@ -50,6 +51,29 @@ def data_batch(
         record_count=record_count,
     )
     return Batch(header, memoryview(bytes(61)))
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (100, [(110, 120), (120, 130), (140, 150)]),  # five of ten records, a hole, a batch without any
+        (115, [(115, 120), (120, 130), (140, 150)]),
+        (125, [(125, 130), (140, 150)]),
+        (130, [(140, 150)]),
+        (150, []),
+    ],
+)
+def test_a_log_shows_where_it_was_cleaned(start: int, expected: list[tuple[int, int]]) -> None:
+    batches = [
+        data_batch(base_offset=100),
+        data_batch(base_offset=110, record_count=5),
+        data_batch(base_offset=130, attributes=BIT_CONTROL, record_count=1, last_offset_delta=0),
+        data_batch(base_offset=131, record_count=-1, last_offset_delta=8),  # formats before 2 do not say
+        data_batch(base_offset=140, record_count=0),
+        data_batch(base_offset=150),
+    ]
+    found = cleaned_ranges(batches, start_offset=start)
+    assert [(each.start_offset, each.end_offset) for each in found] == expected
 
 
 def marker(kind: int, *, offset: int, producer_id: int = 4242) -> Batch:

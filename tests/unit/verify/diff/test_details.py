@@ -17,7 +17,8 @@ START = 100
 def detail(text: str) -> Detail:
     """One character an offset from 100 on: a digit is a record, a capital letter a tombstone, others a gap.
 
-    ``e``, ``t`` and ``m`` are gaps of that kind, ``.`` absent ones, ``?`` ones not said, ``!`` what was not read.
+    ``e``, ``t`` and ``m`` are gaps of that kind, ``.`` absent ones, ``?`` ones not said, ``!`` what was not read,
+    ``_`` what the log shows to be cleaned.
     """
     places = [(START + number, each) for number, each in enumerate(text)]
 
@@ -33,6 +34,7 @@ def detail(text: str) -> Detail:
         gaps=[Gap(offsets=each, kind=kind) for letter, kind in KINDS.items() for each in ranges(letter)],
         unsaid=ranges("?"),
         unread=ranges("!"),
+        cleaned=ranges("_"),
     )
 
 
@@ -94,6 +96,13 @@ def test_where_a_cleaner_works_it_may_have_taken_what_is_missing(a: str, b: str,
         other = Compacted(source=not side.source, copy=not side.copy)
         assert found(a, b, side) == expected
         assert not found(a, b, other)[0].startswith("suspect"), "no cleaner works on the side that lacks it"
+
+
+def test_where_a_log_shows_that_it_was_cleaned_a_cleaner_may_have_taken_what_is_missing_whatever_works_now() -> None:
+    assert found("1A3", "1_3") == ["only-a 1-1 cleaned ok"]
+    assert found("123", "1_3") == ["suspect only-a 1"]
+    assert found("1_3", "123") == ["suspect only-b 1"]
+    assert found("123_", "1?34") == ["only-a 1-1  1", "suspect only-b 3"]
 
 
 CONTENT = st.text(alphabet="12.et?", min_size=1, max_size=30)
