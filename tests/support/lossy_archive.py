@@ -1,4 +1,4 @@
-"""An archive that loses files, and whose source deletes records: on a disk, or in a bucket whose server has a folder."""
+"""An archive that loses files, and whose source deletes records: on a disk, or in a bucket that a folder holds."""
 
 from pathlib import Path
 

@@ -38,7 +38,8 @@ def check_end_stands(archived: Folder, read_end: Callable[[], Chain], *, seen: i
     position = read_end().position
     check_reached(archived.store, name, archived.partition, reached=reached, position=position)
     if position < seen:
-        raise _lost_newest(archived, position, f"this process has seen it end at {seen}", remedy=f"stop this process and delete {name}/_topic*.json")
+        remedy = f"stop this process and delete {name}/_topic*.json"
+        raise _lost_newest(archived, position, f"this process has seen it end at {seen}", remedy=remedy)
     if (lost := lost_newest(archived, claims, position)) is not None:
         raise lost
 
