@@ -13,11 +13,13 @@ from support.service_process import ServiceProcess
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-@pytest.fixture(params=["parquet", "ndjson", "log"])
+@pytest.fixture(params=["parquet", "ndjson", "log", "parquet in a bucket"])
 def archive(
     request: pytest.FixtureRequest, source_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
 ) -> LossyArchive:
-    return LossyArchive(source_kafka.bootstrap_servers, topic_name, tmp_path, form=request.param)
+    form, _, place = request.param.partition(" ")
+    bucket = request.getfixturevalue("versitygw") if place else None
+    return LossyArchive(source_kafka.bootstrap_servers, topic_name, tmp_path, form=form, bucket=bucket)
 
 
 def archive_by(service: ServiceProcess, archive: LossyArchive, count: int) -> None:
