@@ -181,7 +181,7 @@ def test_verify_and_plan_say_that_the_newest_segment_is_gone(more: str, make: Ma
     archive.add(5)
     ended = archive.do("plan", "--format", "json")
     (row,) = ended.rows()
-    assert (ended.code, row["action"]) == (1, "refuse")
+    assert (ended.code, row["action"]) == (1, "refused")
     assert "had reached offset 20" in row["error"]
 
 
@@ -208,7 +208,7 @@ def restore_a_backup(archive: LossyArchive) -> None:
     shutil.rmtree(archive.attic / "backup")
 
 
-KEPT = {
+KEPT: dict[Callable[[LossyArchive], None], str] = {
     merge: ", merge: {steps: [{min-age: 0s, max-bytes: 64MiB}], min-files: 2, min-bytes: 0, keep-inputs: 0s}",
     retain: ", retain: {max-bytes: 1}",
     erase: "",
