@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.archive.chain import Segment
+from mirrorlake.archive.ends.lost_end import claims_in, lost_newest
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.interface import SegmentReader
 from mirrorlake.archive.formats.log_reader import LogSegmentReader
@@ -19,14 +20,13 @@ from mirrorlake.archive.names import (
     NESTED_MAX,
     RESERVED_MARK,
     ClaimName,
-    padded,
     parse_claim_name,
     parse_partition_folder,
     parse_segment_name,
 )
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.schemas.id_counts import check_schema_ids
-from mirrorlake.archive.sidecar import FORMATS_OF_MIRROR_V3, FORMATS_WITH_SIDECAR, sidecar_folder
+from mirrorlake.archive.sidecar import FORMATS_OF_MIRROR_V3
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
 from mirrorlake.archive.snapshots.view import check_snapshot_content
 from mirrorlake.archive.topic_record import strays_in
@@ -157,9 +157,9 @@ def inspect_names(archived: Folder) -> NamesReport:
     Raises:
         MirrorlakeError: the store could not be read.
     """
-    claims, report = _claims(archived), _survey(archived)
+    claims, report = claims_in(archived), _survey(archived)
     if report.problems:
-        before, claims, report = report.problems, _claims(archived), _survey(archived)
+        before, claims, report = report.problems, claims_in(archived), _survey(archived)
         report.problems = [now for now in report.problems if any(same_complaint(each, now) for each in before)]
     if not report.problems:
         report.problems += _missing_at_the_end(archived, claims, report.position)
@@ -218,54 +218,14 @@ def _survey(archived: Folder) -> NamesReport:
 
 
 def _missing_at_the_end(archived: Folder, claims: Sequence[ClaimName], position: int) -> Iterator[ChainBrokenError]:
-    """Yields what says that a segment behind the last one was there, where no later name shows it.
-
-    Nothing a live writer does meanwhile looks so: what is asked first can only be behind what is asked later.
-
-    Args:
-        archived: where to look.
-        claims: as they were before ``position`` was read.
-        position: the end of the last segment.
-    """
+    """Yields what says that a segment behind the last one was there; ``claims`` are of before ``position`` was read."""
     try:
         archived.read_chain()
+        lost = lost_newest(archived, claims, position)
     except ChainBrokenError as error:
-        yield error
-        return
-    highest = max((claim.from_offset for claim in claims), default=0)
-    if highest > position:
-        # A claim is made at the position alone, so somebody has read it there.
-        yield _lost_newest(archived, position, f"{ClaimName(from_offset=highest)} was claimed behind it")
-    elif described := _first_described(archived, position):
-        key, from_offset = described
-        # A claim goes once its segment is there: what is described and claimed is on its way, in this order.
-        is_claimed = any(claim.from_offset == from_offset for claim in _claims(archived))
-        if not is_claimed and (now := archived.read_chain().position) <= from_offset:
-            yield _lost_newest(archived, now, f"{key} describes one behind it")
-
-
-def _first_described(archived: Folder, position: int) -> tuple[str, int] | None:
-    """Returns key and start of the first description at or behind a position."""
-    if archived.extension not in FORMATS_WITH_SIDECAR:
-        return None
-    for info in archived.store.list(sidecar_folder(archived.prefix), start_after=padded(position)):
-        if name := parse_segment_name(".".join(info.name.split(".")[:2])):
-            return info.key, name.from_offset
-    return None
-
-
-def _claims(archived: Folder) -> list[ClaimName]:
-    # Behind all segments, so this is short.
-    names = (info.name for info in archived.store.list(archived.prefix, start_after="_"))
-    return [claim for name in names if (claim := parse_claim_name(name))]
-
-
-def _lost_newest(archived: Folder, position: int, what: str) -> ChainBrokenError:
-    return ChainBrokenError(
-        f"{archived.prefix} ends at offset {position}, and {what}: the newest segment is gone",
-        hint="put it back from a copy; or let the mirror archive the range again, as long as the source has it",
-        position=position,
-    )
+        lost = error
+    if lost is not None:
+        yield lost
 
 
 def all_segments(archived: Folder) -> Iterator[Segment]:

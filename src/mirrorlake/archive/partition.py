@@ -17,12 +17,12 @@ from mirrorlake.archive.chain import (
     walk_chain,
 )
 from mirrorlake.archive.claims import RangeClaim, check_claim, decode_claim
+from mirrorlake.archive.ends.tail_search import find_last_page
 from mirrorlake.archive.looks import LOOKS_MAX, moved, same_complaint, settled
 from mirrorlake.archive.names import FLOOR_PREFIX, padded, partition_prefix
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.publish import SegmentPublication
 from mirrorlake.archive.sidecar import FORMATS_WITH_SIDECAR, sidecar_folder
-from mirrorlake.archive.tail_search import find_last_page
 from mirrorlake.errors import ChainBrokenError, PositionMovedError
 from mirrorlake.stores.crash_points import CrashPoint, no_crash
 from mirrorlake.stores.object_store import ObjectInfo, ObjectMissingError, ObjectStore

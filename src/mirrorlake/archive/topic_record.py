@@ -1,7 +1,8 @@
 """What was seen of a topic's folder in an archive, so that what is missing is told from what never was.
 
 ``{name}/_topic.json`` says whose records the folder holds, and which partitions had segments; whatever changes is said
-by a new object, ``_topic.1.json`` and so on, and the highest counts. ``_mirrorlake/topics/{name}`` says that the folder
+by a new object, ``_topic.1.json`` and so on, and the highest counts. How far partitions have come is said now and then:
+of objects in a row that differ in nothing else the last two stay. ``_mirrorlake/topics/{name}`` says that the folder
 ``{name}`` has such objects, should the folder be gone.
 
 What lies beside partitions and holds files of an archive is nobody's: readers with a glob take it for the topic's, and
@@ -13,8 +14,9 @@ won, and add to it.
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import TypeVar
 
 from mirrorlake.archive.marker_content import (
     damaged,
@@ -27,14 +29,16 @@ from mirrorlake.archive.marker_content import (
 )
 from mirrorlake.archive.names import EXTENSIONS, NESTED_MAX, RESERVED_MARK, parse_partition_folder, partition_prefix
 from mirrorlake.archive.origin import Origin, check_origin
-from mirrorlake.errors import ChainBrokenError, PositionMovedError, UnsupportedError
+from mirrorlake.errors import ChainBrokenError, MirrorlakeError, PositionMovedError, UnsupportedError
 from mirrorlake.stores.object_store import ObjectExistsError, ObjectMissingError, ObjectStore
 
 TOPICS_FOLDER = "_mirrorlake/topics"
 """Below the name of no topic's partition: those are numbers."""
 
+T = TypeVar("T")
+
 ATTEMPTS_MAX = 10
-"""How often others may be first with the next object of a topic, before whoever writes gives up for now."""
+"""How often others may be first with the next object of a topic, before whoever reads or writes gives up for now."""
 
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _TOPIC_STEM = "_topic"
@@ -47,7 +51,7 @@ class TopicRecord:
 
     ``partitions`` is how many the source topic has, 0 where that is not known; ``configs`` its settings, those of the
     cluster included, empty where they were not read. ``reached`` says by partition which position was seen, for all
-    that had a segment: a lower bound, as it is not written again for each segment.
+    that had a segment: a lower bound, as it is not written again for each segment (`renew_positions`).
     """
 
     cluster_id: str
@@ -77,7 +81,15 @@ class TopicRecord:
 
     def says_as_much_as(self, other: "TopicRecord") -> bool:
         """Tells whether nothing but positions, time and writer differ, so that it need not be said again."""
-        return _without_detail(self) == _without_detail(other) and set(self.reached) == set(other.reached)
+        return self.differs_in_positions_alone(other) and set(self.reached) == set(other.reached)
+
+    def differs_in_positions_alone(self, other: "TopicRecord") -> bool:
+        """Tells whether both say the same of the topic, and differ in how far its partitions have come, if at all."""
+        return _without_detail(self) == _without_detail(other)
+
+    def covers(self, reached: Mapping[int, int]) -> bool:
+        """Tells whether it says of each of these partitions that it had come so far, or further."""
+        return all(self.reached.get(partition, 0) >= position for partition, position in reached.items())
 
 
 def recorded_topics(store: ObjectStore) -> set[str]:
@@ -132,8 +144,12 @@ def read_topic_record(store: ObjectStore, name: str) -> TopicRecord | None:
         UnsupportedError: a later version wrote it.
         MirrorlakeError: the store could not be read.
     """
-    number = _newest_number(store, name)
-    return None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
+
+    def look() -> TopicRecord | None:
+        number = _newest_number(store, name)
+        return None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
+
+    return _looked(look, name)
 
 
 def recorded_origins(store: ObjectStore, name: str, partition: int) -> list[Origin]:
@@ -151,8 +167,8 @@ def recorded_origins(store: ObjectStore, name: str, partition: int) -> list[Orig
         MirrorlakeError: the store could not be read.
     """
     origins: list[Origin] = []
-    for record in _readable_records(store, name):
-        origin = Origin(cluster_id=record.cluster_id, topic=record.topic, topic_id=record.topic_id, partition=partition)
+    for said in _readable_records(store, name):
+        origin = Origin(cluster_id=said.cluster_id, topic=said.topic, topic_id=said.topic_id, partition=partition)
         if origin not in origins:
             origins.append(origin)
     return origins
@@ -169,13 +185,24 @@ def recorded_settings(store: ObjectStore, name: str) -> list[Mapping[str, str | 
     return [record.configs for record in _readable_records(store, name) if record.configs]
 
 
-def _readable_records(store: ObjectStore, name: str) -> Iterator[TopicRecord]:
-    for number in sorted(_numbers(store, name)):
+def _readable_records(store: ObjectStore, name: str) -> list[TopicRecord]:
+    def look() -> list[TopicRecord]:
+        found: list[TopicRecord] = []
+        for number in sorted(_numbers(store, name)):
+            with contextlib.suppress(ChainBrokenError, UnsupportedError):
+                found.append(_read_topic(store, f"{name}/{_topic_name(number)}"))
+        return found
+
+    return _looked(look, name)
+
+
+def _looked(look: Callable[[], T], name: str) -> T:
+    for _ in range(ATTEMPTS_MAX):
         try:
-            record = _read_topic(store, f"{name}/{_topic_name(number)}")
-        except (ChainBrokenError, UnsupportedError):
-            continue
-        yield record
+            return look()
+        except ObjectMissingError:
+            continue  # newer ones came, and this one went
+    raise PositionMovedError(f"{name}: its records went {ATTEMPTS_MAX} times while they were read")
 
 
 def record_topic(store: ObjectStore, name: str, seen: TopicRecord, *, now_seconds: float) -> TopicRecord:
@@ -193,20 +220,78 @@ def record_topic(store: ObjectStore, name: str, seen: TopicRecord, *, now_second
     """
     for _ in range(ATTEMPTS_MAX):
         number = _newest_number(store, name)
-        known = None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
+        try:
+            known = None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
+        except ObjectMissingError:
+            continue
         if known is not None:
             seen = known.with_more(seen)
             if known.says_as_much_as(seen):
                 _register(store, name)
                 return known
-        content = _encode_topic(replace(seen, created_at=time_of(now_seconds)))
+        if _is_written(store, name, 0 if number is None else number + 1, seen, now_seconds=now_seconds):
+            _register(store, name)
+            return seen
+    raise _others_first(name)
+
+
+def renew_positions(store: ObjectStore, name: str, seen: TopicRecord, *, now_seconds: float) -> None:
+    """Records how far the partitions of the folder ``name`` have come, unless that is recorded. Idempotent.
+
+    Nothing is written where nothing is recorded: the folder is gone, or somebody has deleted its record as a lost end
+    was meant.
+
+    Order of effects: the new record; then those before it go that differ in positions alone, but for the last.
+
+    Raises:
+        ChainBrokenError, UnsupportedError: see `read_topic_record`.
+        PositionMovedError: others were first each time.
+        MirrorlakeError: the store could not be read or written.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        number = _newest_number(store, name)
+        if number is None:
+            return
         try:
-            store.create(f"{name}/{_topic_name(0 if number is None else number + 1)}", content)
-        except ObjectExistsError:
+            known = _read_topic(store, f"{name}/{_topic_name(number)}")
+        except ObjectMissingError:
             continue
-        _register(store, name)
-        return seen
-    raise PositionMovedError(f"{name}: other processes wrote the record {ATTEMPTS_MAX} times meanwhile")
+        if known.covers(seen.reached):
+            return
+        renewed = replace(known.with_more(replace(known, reached=seen.reached)), writer=seen.writer)
+        if _is_written(store, name, number + 1, renewed, now_seconds=now_seconds):
+            _remove_before(store, name, number, known)
+            return
+    raise _others_first(name)
+
+
+def _is_written(store: ObjectStore, name: str, number: int, record: TopicRecord, *, now_seconds: float) -> bool:
+    """Writes the next record; returns False where another one counts, with which it is to be tried again."""
+    content = _encode_topic(replace(record, created_at=time_of(now_seconds)))
+    try:
+        store.create(f"{name}/{_topic_name(number)}", content)
+    except ObjectExistsError:
+        return False
+    # The number may be one that others had, and let go after they took the next ones.
+    return _newest_number(store, name) == number
+
+
+def _remove_before(store: ObjectStore, name: str, number: int, known: TopicRecord) -> None:
+    """Deletes the records below a number that say nothing else than ``known``, which has it."""
+    for before in sorted((each for each in _numbers(store, name) if each < number), reverse=True):
+        key = f"{name}/{_topic_name(before)}"
+        try:
+            if not known.differs_in_positions_alone(_read_topic(store, key)):
+                return
+            store.delete(key)
+        except ObjectMissingError:
+            continue
+        except MirrorlakeError:
+            return  # it is in nobody's way
+
+
+def _others_first(name: str) -> PositionMovedError:
+    return PositionMovedError(f"{name}: other processes wrote the record {ATTEMPTS_MAX} times meanwhile")
 
 
 def check_is_new(store: ObjectStore, name: str, origin: Origin) -> None:

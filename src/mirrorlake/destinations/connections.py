@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
-from mirrorlake.archive.known_tails import KnownTails
+from mirrorlake.archive.ends.known_tails import KnownTails
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.append_channel import AppendChannel, BytesInFlight
 from mirrorlake.destinations.store_threads import StoreThreads

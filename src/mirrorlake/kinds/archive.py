@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from mirrorlake.archive.chain import floor_of
+from mirrorlake.archive.ends.lost_end import check_end_stands
 from mirrorlake.archive.folder import check_folder_content
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.names import FLOOR_PREFIX, partition_prefix
@@ -115,11 +116,17 @@ class ArchiveKind(Kind):
         return target.archive.store.settings.where(target.destination_topic)
 
     async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
-        """Compares the newest segment of each archive that has one with the source's records."""
+        """Compares the newest segment of each archive that has one with the source's records.
+
+        Where a gap is to be recorded, it is asked whether the archive has lost what was there, as by a lease.
+        """
 
         async def look(row: Standing) -> None:
             archived = archived_partition(row.target)
             assert isinstance(archived, ArchivedPartition)
+            is_passed_over = (row.source_start or 0) > (row.position or 0)
+            if is_passed_over and row.target.mirror.on_truncation is TruncationPolicy.SKIP:
+                await asyncio.to_thread(check_end_stands, archived, archived.find_end)
             tail = (await asyncio.to_thread(archived.find_end)).tail
             check = ArchivedTailCheck(
                 row.target.source_work.log(row.target.source, clients),
@@ -157,12 +164,12 @@ class ArchiveKind(Kind):
         return floor_of(archived.store.list(archived.prefix, start_after=FLOOR_PREFIX))
 
     def check_names(self, target: Target) -> None:
-        """Reads the whole chain, of which `positions` may have read the end.
+        """Reads the whole chain, of which `positions` may have read the end, and what says that it had come further.
 
         What lies beside the chain must be covered by it: others read that too.
         """
         archived = archived_partition(target)
-        archived.read_chain()
+        check_end_stands(archived, archived.read_chain)
         if isinstance(archived, ArchivedPartition):
             check_covered(archived)
 

@@ -1,14 +1,16 @@
 """Writes what an archive's markers say, as far as a run has seen it, and asks them what should be there.
 
 At the start, whenever the drift watch has gone round, and at the end: a partition that got its first segment since is
-recorded then. A marker that cannot be written is a warning; nothing waits for it.
+recorded then. How far partitions have come is recorded at the start and at the end, once an hour where they have got
+on, and at once where one was parked: what is lost at an archive's end shows by that alone. A marker that cannot be
+written is a warning; nothing waits for it.
 
 A root whose marker was seen keeps it: should it be gone, or another one be there, the file system is not the one that
 was mounted at the start, and nothing more may be written there.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -16,7 +18,7 @@ import structlog
 
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.root_marker import ROOT_MARKER, check_root, ensure_root_marker
-from mirrorlake.archive.topic_record import TopicRecord, record_topic
+from mirrorlake.archive.topic_record import TopicRecord, record_topic, renew_positions
 from mirrorlake.clock import Clock
 from mirrorlake.config.destinations.archive import Compaction
 from mirrorlake.errors import MirrorlakeError, PermanentError
@@ -30,6 +32,9 @@ _log = structlog.get_logger("mirrorlake")
 RECORDS_AT_ONCE = 8
 """Topics looked at side by side: enough to hide an object store's latency."""
 
+RENEWED_SECONDS = 3600.0
+"""How old what is recorded of positions may get while partitions get on: a small object each time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Folder:
@@ -37,6 +42,14 @@ class _Folder:
 
     store: StoreSettings
     name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recorded:
+    """What this process has seen to be recorded of a folder: positions by partition, and the clock's reading then."""
+
+    reached: Mapping[int, int]
+    at_seconds: float
 
 
 class ArchiveMarkers:
@@ -53,7 +66,7 @@ class ArchiveMarkers:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._followed: dict[_Folder, dict[int, tuple[Target, PartitionState]]] = {}
-        self._recorded: dict[_Folder, frozenset[int]] = {}
+        self._recorded: dict[_Folder, _Recorded] = {}
         self._archive_ids: dict[StoreSettings, str] = {}
 
     def gone_roots(self) -> dict[StoreSettings, MirrorlakeError]:
@@ -90,21 +103,40 @@ class ArchiveMarkers:
 
     def update(self) -> None:
         """Records what is new, and partitions that have got their first segment since they were last looked at."""
+        self._update(renewed_seconds=RENEWED_SECONDS)
+
+    def leave(self) -> None:
+        """Does as `update`, and records how far all partitions have come: nobody may look before something is lost."""
+        self._update(renewed_seconds=0.0)
+
+    def _update(self, *, renewed_seconds: float) -> None:
         with self._writing:
-            due = self._due()
+            due = self._due(renewed_seconds)
             usable = {store for store in {folder.store for folder, _, _ in due} if self._has_its_root(store)}
             with ThreadPoolExecutor(RECORDS_AT_ONCE, thread_name_prefix="archive-markers") as pool:
                 list(pool.map(lambda each: self._record(*each), [each for each in due if each[0].store in usable]))
 
-    def _due(self) -> list[tuple[_Folder, Target, dict[int, int]]]:
+    def _due(self, renewed_seconds: float) -> list[tuple[_Folder, Target, dict[int, int]]]:
         with self._lock:
             due = []
             for folder, partitions in self._followed.items():
                 reached = {number: state.position for number, (_, state) in partitions.items() if state.position}
-                if self._recorded.get(folder) != frozenset(reached):
+                parked = {number for number, (_, state) in partitions.items() if state.is_parked}
+                if self._is_due(folder, reached, parked, renewed_seconds):
                     target, _ = next(iter(partitions.values()))
                     due.append((folder, target, reached))
             return due
+
+    def _is_due(
+        self, folder: _Folder, reached: Mapping[int, int], parked: Collection[int], renewed_seconds: float
+    ) -> bool:
+        recorded = self._recorded.get(folder)
+        if recorded is None or recorded.reached.keys() != reached.keys():
+            return True
+        further = {number for number, position in reached.items() if position > recorded.reached[number]}
+        # What has parked it may be the loss of what is not recorded yet, and the next process sees less than this one.
+        is_old = self._clock.elapsed_seconds() - recorded.at_seconds >= renewed_seconds
+        return bool(further) and (is_old or not further.isdisjoint(parked))
 
     def _has_its_root(self, store: StoreSettings) -> bool:
         """Tells whether a root may be written to: it is marked as it was before, or marked now."""
@@ -133,11 +165,18 @@ class ArchiveMarkers:
             reached=reached,
             writer=self._writer,
         )
+        store, now_seconds = open_store(folder.store), self._clock.now_seconds()
+        with self._lock:
+            recorded = self._recorded.get(folder)
         try:
-            record_topic(open_store(folder.store), folder.name, seen, now_seconds=self._clock.now_seconds())
+            # Only where it is new to this process: somebody may have deleted it, or the folder be gone, since.
+            is_new = recorded is None or recorded.reached.keys() != reached.keys()
+            known = record_topic(store, folder.name, seen, now_seconds=now_seconds) if is_new else None
+            if known is None or not known.covers(reached):
+                renew_positions(store, folder.name, seen, now_seconds=now_seconds)
         except MirrorlakeError as error:
             where = folder.store.where(folder.name)
             _log.warning("the archive's topic record could not be written", path=where, error=str(error))
             return
         with self._lock:
-            self._recorded[folder] = frozenset(reached)
+            self._recorded[folder] = _Recorded(reached=reached, at_seconds=self._clock.elapsed_seconds())

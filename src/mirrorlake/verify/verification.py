@@ -164,12 +164,14 @@ class RecordVerification:
         if found is None and row.error is not None:
             return by_position(row)
         if found is None:
-            return Verdict(
-                row=row,
-                result=Result.EMPTY if is_empty(row, offsets) else Result.EQUAL,
-                offsets=offsets,
-                records=views.source_records,
-                erased=len(views.erased),
+            return with_names(
+                Verdict(
+                    row=row,
+                    result=Result.EMPTY if is_empty(row, offsets) else Result.EQUAL,
+                    offsets=offsets,
+                    records=views.source_records,
+                    erased=len(views.erased),
+                )
             )
         return Verdict(
             row=row,
@@ -199,7 +201,7 @@ class RecordVerification:
         if found is None and row.error is not None:
             return by_position(row)
         if found is None and is_empty(row, offsets):
-            return Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0, erased=0, cleaned=0)
+            return with_names(Verdict(row=row, result=Result.EMPTY, offsets=offsets, records=0, erased=0, cleaned=0))
         if found is None:
             return with_names(_explained_verdict(row, offsets, explained, records=source.records))
         return Verdict(

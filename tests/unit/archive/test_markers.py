@@ -13,7 +13,9 @@ from mirrorlake.archive.topic_record import (
     check_is_new,
     read_topic_record,
     record_topic,
+    recorded_origins,
     recorded_topics,
+    renew_positions,
 )
 from mirrorlake.errors import ChainBrokenError, PositionMovedError, TopicRecreatedError, UnsupportedError
 from mirrorlake.stores.memory import MemoryStore
@@ -146,6 +148,89 @@ def test_who_is_never_first_tries_again_later() -> None:
     with pytest.raises(PositionMovedError):
         record_topic(store, "orders", seen({}), now_seconds=NOW)
     assert store.tries == ATTEMPTS_MAX
+
+
+def renewed(store: MemoryStore, reached: Mapping[int, int], **fields: object) -> list[str]:
+    """Records positions, and returns the names of what is there then."""
+    renew_positions(store, "orders", seen(reached, **fields), now_seconds=NOW)
+    return [info.name for info in store.list("orders")]
+
+
+def test_positions_are_renewed_by_objects_of_which_the_last_two_stay() -> None:
+    store = MemoryStore()
+    record_topic(store, "orders", seen({0: 10, 1: 7}), now_seconds=NOW)
+    assert renewed(store, {0: 10}) == ["_topic.json"], "nothing is new"
+    assert renewed(store, {0: 20}, partitions=99) == ["_topic.1.json", "_topic.json"]
+    assert renewed(store, {0: 30, 1: 3}) == ["_topic.1.json", "_topic.2.json"]
+    assert renewed(store, {0: 40}, writer="host-2") == ["_topic.2.json", "_topic.3.json"]
+    found = read_topic_record(store, "orders")
+    assert found is not None
+    assert (found.reached, found.partitions, found.writer) == ({0: 40, 1: 7}, 3, "host-2")
+
+
+def test_a_record_that_says_something_else_stays_however_often_positions_are_renewed() -> None:
+    store = MemoryStore()
+    record_topic(store, "orders", seen({0: 10}, topic_id="before"), now_seconds=NOW)
+    record_topic(store, "orders", seen({0: 20}), now_seconds=NOW)
+    for position in (30, 40, 50):
+        names = renewed(store, {0: position})
+    assert names == ["_topic.3.json", "_topic.4.json", "_topic.json"]
+    assert recorded_origins(store, "orders", 0) == [origin(0, topic_id="before"), origin(0)]
+
+
+def test_positions_are_not_renewed_where_somebody_has_deleted_the_record() -> None:
+    store = MemoryStore()
+    assert renewed(store, {0: 10}) == []
+
+
+def test_a_record_that_goes_while_it_is_read_is_read_as_the_one_after_it() -> None:
+    class Renewing(MemoryStore):
+        newest = ""
+
+        def read(self, key: str) -> bytes:
+            if self.newest:
+                self.objects[self.newest], self.newest = self.objects.pop(key), ""
+            return super().read(key)
+
+    store = Renewing()
+    record_topic(store, "orders", seen({0: 10}), now_seconds=NOW)
+    store.newest = "orders/_topic.2.json"
+    found = read_topic_record(store, "orders")
+    assert found is not None
+    assert found.reached == {0: 10}
+    store.newest = "orders/_topic.4.json"
+    assert recorded_origins(store, "orders", 0) == [origin(0)]
+    store.newest = "orders/_topic.6.json"
+    assert record_topic(store, "orders", seen({0: 10}), now_seconds=NOW).reached == {0: 10}
+    store.newest = "orders/_topic.8.json"
+    assert renewed(store, {0: 20}) == ["_topic.8.json", "_topic.9.json"]
+
+
+@pytest.mark.parametrize("renews", [False, True])
+def test_who_takes_a_number_that_others_have_let_go_sees_that_it_does_not_count(renews: bool) -> None:
+    """Its listing was of long ago: the number after the one it saw is free again."""
+
+    class Late(MemoryStore):
+        is_late = True
+
+        def create(self, key: str, data: bytes) -> None:
+            if self.is_late:
+                self.is_late = False
+                for position in (20, 30, 40):
+                    renew_positions(self, "orders", seen({0: position}), now_seconds=NOW)
+            super().create(key, data)
+
+    store = Late()
+    store.is_late = False
+    record_topic(store, "orders", seen({0: 10}), now_seconds=NOW)
+    store.is_late = True
+    if renews:
+        renew_positions(store, "orders", seen({0: 15, 1: 7}), now_seconds=NOW)
+    else:
+        record_topic(store, "orders", seen({1: 7}), now_seconds=NOW)
+    found = read_topic_record(store, "orders")
+    assert found is not None
+    assert found.reached == {0: 40, 1: 7}
 
 
 def test_a_death_between_a_record_and_its_register_is_made_up_for() -> None:

@@ -83,6 +83,51 @@ def test_a_partition_is_recorded_once_it_has_a_segment_and_not_for_each(lake: Pa
     assert reached(lake) == {0: 99, 1: 7}
 
 
+def test_how_far_partitions_have_come_is_recorded_once_an_hour_and_by_who_leaves(lake: Path) -> None:
+    clock = ManualClock(1_700_000_000.0)
+    markers, state = ArchiveMarkers(writer="host-1", clock=clock), archive_target(lake, 0, 10)
+    markers.follow([state])
+    markers.update()
+    state[1].position = 20
+    clock.advance(3599)
+    markers.update()
+    assert reached(lake) == {0: 10}
+    clock.advance(1)
+    markers.update()
+    assert reached(lake) == {0: 20}
+    state[1].position = 30
+    markers.update()
+    assert reached(lake) == {0: 20}
+    markers.leave()
+    assert reached(lake) == {0: 30}
+    before = names(lake)
+    markers.leave()
+    assert names(lake) == before == ["_topic.1.json", "_topic.2.json"]
+
+
+def test_who_begins_records_how_far_partitions_have_come_since(lake: Path) -> None:
+    followed(lake, 10)
+    followed(lake, 20)
+    assert reached(lake) == {0: 20}
+
+
+def test_how_far_a_parked_partition_had_come_is_recorded_at_once(lake: Path) -> None:
+    markers, pairs = followed(lake, 10, 5)
+    for _, state in pairs:
+        state.position = 20
+    pairs[0][1].is_parked = True
+    markers.update()
+    assert reached(lake) == {0: 20, 1: 20}
+
+
+def test_a_record_that_somebody_deletes_is_not_written_again_by_who_wrote_it(lake: Path) -> None:
+    markers, pairs = followed(lake, 10)
+    (lake / "orders" / "_topic.json").unlink()
+    pairs[0][1].position = 20
+    markers.leave()
+    assert names(lake) == []
+
+
 def test_a_root_that_is_what_it_was_is_not_gone(lake: Path) -> None:
     markers, _ = followed(lake, 10)
     assert markers.gone_roots() == {}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, RangeClaim
+from mirrorlake.archive.ends.lost_end import check_end_stands
 from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.gaps import FilteredAccount
 from mirrorlake.archive.names import parse_segment_name
@@ -23,7 +24,6 @@ from mirrorlake.archive.newest import ReadNewest, check_newest
 from mirrorlake.archive.origin import Origin
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.archive.snapshots.tombstones import SnapshotRule
-from mirrorlake.archive.topic_record import check_reached, recorded_end
 from mirrorlake.clock import Clock
 from mirrorlake.destinations.archive.adoption import check_claim_size, claim_too_large
 from mirrorlake.destinations.archive.cut import Cut, CutRule
@@ -230,16 +230,16 @@ class ArchiveSink(CuttingSink):
         at once: no delivery would come to do it.
 
         Raises:
-            ChainBrokenError: the archive ends below where it once did.
+            ChainBrokenError: the archive ends below where it once did, or had segments and has none.
             MirrorlakeError: the store refused.
         """
         await self.settle()
         is_new = self.progress.position == 0 and self._segment is None
         if not (is_new or self._settings.skips_truncated):
             return False
-        if not is_new:
-            # Records that the archive has lost at its end would be called never archived, and the loss be forgotten.
-            await self._store_threads.look(self._check_recorded_end)
+        # Records that the archive has lost at its end would be called never archived, and the loss be forgotten.
+        seen = max(self.progress.position, self._orders.last_position or 0)
+        await self._store_threads.look(lambda: check_end_stands(self._archived, self._read_end, seen=seen))
         if self._segment is not None:
             await self._in_thread(lambda: self._pass_over(log_start))
         if self._is_done:
@@ -250,13 +250,6 @@ class ArchiveSink(CuttingSink):
         if self._nothing_left():
             await self._in_thread(self._publish_gap)
         return True
-
-    def _check_recorded_end(self) -> None:
-        settings = self._settings
-        name, partition = settings.destination_name, settings.source.partition
-        reached = recorded_end(self._archived.store, name, partition)
-        # Listed after that, as others may have published, and recorded it, since this lease began.
-        check_reached(self._archived.store, name, partition, reached=reached, position=self._read_end().position)
 
     # --- in the thread ------------------------------------------------------------------------------------
 

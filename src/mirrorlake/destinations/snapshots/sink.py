@@ -16,6 +16,7 @@ import numpy as np
 
 from mirrorlake.archive.chain import Chain, Segment
 from mirrorlake.archive.claims import SEGMENT_RAW_BYTES_MAX, RangeClaim
+from mirrorlake.archive.ends.lost_end import check_end_stands
 from mirrorlake.archive.envelope import SegmentFooter, SnapshotState
 from mirrorlake.archive.newest import Newest, check_newest
 from mirrorlake.archive.origin import Origin
@@ -143,12 +144,16 @@ class SnapshotSink(CuttingSink):
 
         Raises:
             PositionMovedError: the log lost what was being read while a view was being built from it; read again.
+            ChainBrokenError: the newest snapshot ends below where one once did, or there were some and none is left.
             MirrorlakeError: the store refused.
         """
         is_new = self._newest is None
         skips = self._settings.skips_truncated
         if log_start > self.progress.position and not (is_new or skips):
             return False
+        if log_start > self.progress.position:
+            # What newer snapshots held, and the archive has lost, would be called never archived.
+            await self._in_thread(self._check_end)
         loses_tombstones = self._rule.tombstones_kept_seconds is not None
         if self._snapshot is not None and (self._is_rebuilding or loses_tombstones or not skips):
             raise PositionMovedError(
@@ -183,6 +188,10 @@ class SnapshotSink(CuttingSink):
         return max(self._orders.read_end_offset, self._claimed_end or 0)
 
     # --- in the thread ------------------------------------------------------------------------------------
+
+    def _check_end(self) -> None:
+        seen = max(self.progress.position, self._orders.last_position or 0)
+        check_end_stands(self._folder, self._read_end, seen=seen)
 
     def _read_newest(self) -> tuple[int, RangeClaim | None]:
         chain = self._read_end()

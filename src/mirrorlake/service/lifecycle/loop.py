@@ -281,7 +281,7 @@ class ServiceLoop:
                 self._control.call(parts.owners.release(), timeout_seconds=RELEASE_SECONDS_MAX)
         if parts.schemas is not None:
             parts.schemas.close()
-        parts.markers.update()
+        parts.markers.leave()
         if self._supervisor.end_error is None and not self._engine_died:
             parts.groups.look_once_more()
         parts.events.ended(parts.table.states, failure=self._why_failed(ended=ended))

@@ -71,6 +71,7 @@ class Bench:
         *,
         skips: bool,
         records_max: int = 1000,
+        last_position: int | None = None,
         crash_point: CrashPoint = no_crash,
     ) -> None:
         self.archived = ArchivedPartition(
@@ -87,7 +88,13 @@ class Bench:
             writer="test",
             skips_truncated=skips,
         )
-        self.orders = Orders(needs_tail_check=False, read_end_offset=30, flushes_rest=True, rest_trigger="explicit")
+        self.orders = Orders(
+            last_position=last_position,
+            needs_tail_check=False,
+            read_end_offset=30,
+            flushes_rest=True,
+            rest_trigger="explicit",
+        )
         self.store_threads = StoreThreads()
         self.clock = ManualClock()
         self.source_end = 30
@@ -166,6 +173,22 @@ def test_records_at_hand_are_published_before_the_gap_behind_them(
 
     asyncio.run(story())
     assert bench.held() == [("0-9", [*range(10)], ()), ("10-29", [*range(15, 30)], (lost(10, 15),))]
+
+
+def test_what_this_process_has_seen_published_is_no_gap(
+    tmp_path: Path, executor: ThreadPoolExecutor, extension: str
+) -> None:
+    """By another writer, of whose segment it knows the end alone."""
+    bench = Bench(tmp_path, executor, extension, skips=True, last_position=12)
+
+    async def story() -> None:
+        await bench.sink.open()
+        await bench.sink.deliver(delivery(0, 10))
+        with pytest.raises(ChainBrokenError, match="this process has seen it end at 12"):
+            await bench.sink.starts_at(15)
+
+    asyncio.run(story())
+    assert bench.names() == []
 
 
 def test_a_claimed_segment_goes_on_behind_the_gap(tmp_path: Path, executor: ThreadPoolExecutor, extension: str) -> None:

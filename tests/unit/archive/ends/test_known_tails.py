@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirrorlake.archive.known_tails import KnownTails
+from mirrorlake.archive.ends.known_tails import KnownTails
 from mirrorlake.archive.partition import ArchivedPartition
 from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.memory import MemoryStore

@@ -1,0 +1,1 @@
+"""Where an archive ends: found without listing all of it, remembered, and lost."""
