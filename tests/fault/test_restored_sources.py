@@ -229,6 +229,20 @@ def test_records_that_took_the_place_of_an_aborted_transaction_are_not_passed_ov
     assert site.copied() == before
 
 
+def test_records_at_the_beginning_of_what_was_empty_are_found_behind_which_much_is_empty_still(site: Site) -> None:
+    site.back_up()
+    site.write_aborted(1000, 200)
+    assert mirrorlake("run", "--once", "-c", site.config).code == 0
+    site.put_back()
+    site.write(5000, 20)
+    site.write_aborted(6000, 190)
+
+    ended = mirrorlake("run", "--once", "-c", site.config, "--log-format", "json")
+
+    assert parked(ended.err)["map"] == "diverged"
+    assert len(site.copied()["map"]) == KEPT
+
+
 def test_another_aborted_transaction_in_the_place_of_one_is_no_difference_to_a_copy_with_mapped_offsets(
     site: Site,
 ) -> None:

@@ -267,6 +267,29 @@ OWNERSHIP = {
 }
 
 
+@pytest.mark.parametrize("topics", ["events", "/events.*/"])
+def test_retention_takes_from_the_folder_of_a_topic_that_was_recreated(topics: str, tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    root.mkdir()
+    write_archive(root, "events.2", 0, 10, 20, 30)
+    mark_archive(root, {"events.2": {0: 30}}, topic="events")
+    config = write_yaml(
+        tmp_path / "mirror.yaml",
+        f"""
+clusters: {{east: {{bootstrap-servers: "127.0.0.1:1"}}}}
+stores: {{lake: {{type: filesystem, root: {root}}}}}
+mirrors:
+  - name: a
+    source: {{cluster: east, topics: ["{topics}"]}}
+    destinations: [{{type: archive, store: lake, retain: {{max-bytes: 1}}}}]
+""",
+    )
+    (row,) = kept("retain", config).rows()
+    assert (row["result"], row["reason"]) == ("deleted", None)
+    left = [name for name in names_of(root / "events.2" / "0") if name.endswith("parquet")]
+    assert left == [segment_name(20, 29)]
+
+
 @pytest.mark.parametrize("case", OWNERSHIP)
 def test_retention_takes_only_what_is_known_to_be_its_mirrors(case: str, tmp_path: Path) -> None:
     mirrors, (folder, topic), reason = OWNERSHIP[case]

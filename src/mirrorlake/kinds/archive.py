@@ -20,7 +20,7 @@ from mirrorlake.destinations.archive.work import ArchiveWork
 from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.work import DestinationWork
 from mirrorlake.errors import MirrorlakeError, UnsupportedError
-from mirrorlake.kinds.archive_ends import archived_partition, check_end
+from mirrorlake.kinds.archive_ends import archived_partition, check_end, passes_over
 from mirrorlake.kinds.copies import ArchiveSide, CopySide
 from mirrorlake.kinds.filter_warnings import filter_warnings
 from mirrorlake.kinds.kafka import archived_ids
@@ -124,8 +124,7 @@ class ArchiveKind(Kind):
         async def look(row: Standing) -> None:
             archived = archived_partition(row.target)
             assert isinstance(archived, ArchivedPartition)
-            is_passed_over = (row.source_start or 0) > (row.position or 0)
-            if is_passed_over and row.target.mirror.on_truncation is TruncationPolicy.SKIP:
+            if passes_over(row):
                 await asyncio.to_thread(check_end_stands, archived, archived.find_end)
             tail = (await asyncio.to_thread(archived.find_end)).tail
             check = ArchivedTailCheck(
@@ -138,7 +137,8 @@ class ArchiveKind(Kind):
             if tail is not None:
                 await check.check(tail)
 
-        errors = await errors_of({n: row for n, row in rows.items() if row.position}, look, at_once=at_once)
+        asked = {number: row for number, row in rows.items() if row.position or passes_over(row)}
+        errors = await errors_of(asked, look, at_once=at_once)
         return {number: Look(error=error) for number, error in errors.items()}
 
     def why_not_writable(self, target: Target) -> MirrorlakeError | None:

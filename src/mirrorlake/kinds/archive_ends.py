@@ -8,6 +8,8 @@ from mirrorlake.archive.newest import check_kind, newest_footer
 from mirrorlake.archive.origin import Origin, check_origin
 from mirrorlake.archive.topic_record import check_is_new
 from mirrorlake.config.destinations.archive import Compaction
+from mirrorlake.config.resolved import TruncationPolicy
+from mirrorlake.kinds.standing import Standing
 from mirrorlake.stores.opening import open_store
 from mirrorlake.topics.targets import Target
 
@@ -21,6 +23,13 @@ def archived_partition(target: Target) -> PartitionFolder:
         extension=extension_of(target.archive.format.value),
         are_snapshots=target.archive.compaction is Compaction.LOG,
     )
+
+
+def passes_over(row: Standing) -> bool:
+    """Tells whether a lease would begin with a gap: of what the source has deleted, or of a beginning it never saw."""
+    position = row.position or 0
+    skips = row.target.mirror.on_truncation is TruncationPolicy.SKIP or not position
+    return skips and (row.source_start or 0) > position
 
 
 def check_target(target: Target, archived: PartitionFolder, tail: Segment) -> SegmentFooter | None:

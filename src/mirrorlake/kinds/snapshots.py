@@ -1,8 +1,10 @@
 """Snapshots: the latest record of every key."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mirrorlake.archive.ends.lost_end import check_end_stands
 from mirrorlake.archive.formats.registry import extension_of
 from mirrorlake.archive.snapshots.followed import followed_snapshots
 from mirrorlake.archive.snapshots.partition import SnapshotPartition
@@ -14,9 +16,10 @@ from mirrorlake.destinations.connections import WorkerCache
 from mirrorlake.destinations.snapshots.work import SnapshotWork
 from mirrorlake.errors import MirrorlakeError, UnsupportedError
 from mirrorlake.kinds.archive import ArchiveKind, waits_seconds
-from mirrorlake.kinds.archive_ends import archived_partition, origin_of
+from mirrorlake.kinds.archive_ends import archived_partition, origin_of, passes_over
 from mirrorlake.kinds.copies import CopySide, SnapshotSide
 from mirrorlake.kinds.kind import Look
+from mirrorlake.kinds.side_by_side import errors_of
 from mirrorlake.kinds.spans import span_text
 from mirrorlake.kinds.standing import Sample, Standing
 from mirrorlake.topics.targets import Target
@@ -53,9 +56,19 @@ class SnapshotKind(ArchiveKind):
         return None
 
     async def looks(self, rows: Mapping[int, Standing], clients: WorkerCache, *, at_once: int) -> Mapping[int, Look]:
-        """Looks at nothing: a view holds no record that could be compared by its offset alone (decision 0165)."""
-        del rows, clients, at_once
-        return {}
+        """Compares nothing: a view holds no record that could be compared by its offset alone (decision 0165).
+
+        Where a gap is to be recorded, it is asked whether newer snapshots are lost, as by a lease.
+        """
+        del clients
+
+        async def look(row: Standing) -> None:
+            folder = archived_partition(row.target)
+            await asyncio.to_thread(check_end_stands, folder, folder.find_end)
+
+        asked = {number: row for number, row in rows.items() if passes_over(row)}
+        errors = await errors_of(asked, look, at_once=at_once)
+        return {number: Look(error=error) for number, error in errors.items()}
 
     def immovable(self, target: Target) -> MirrorlakeError | None:
         """Returns that the end of the newest snapshot is the position."""

@@ -5,6 +5,7 @@ from mirrorlake.archive.envelope import SegmentFooter
 from mirrorlake.archive.formats.name_check import check_bare_edges, check_edges_within
 from mirrorlake.archive.formats.registry import open_segment
 from mirrorlake.archive.sidecar import check_described
+from mirrorlake.errors import ChainBrokenError
 from mirrorlake.stores.object_store import ObjectStore
 
 
@@ -25,7 +26,7 @@ def read_named_footer(
     Raises:
         ObjectMissingError: it is gone.
         ChainBrokenError: it is damaged, or holds another range than its name says; or it is of a format that says so
-            beside the segment, where that has been lost.
+            beside the segment, where that has been lost, or speaks of another length.
         MirrorlakeError: the store could not be read.
     """
     key = f"{prefix}/{segment.name}"
@@ -34,4 +35,10 @@ def read_named_footer(
             check_described(key)
             check = check_edges_within if is_snapshot else check_bare_edges
             check(key, reader.edges(), name=segment.name, partition=partition)
+        elif (said := reader.footer.file) is not None and said.bytes != segment.size_bytes:
+            raise ChainBrokenError(
+                f"{key} has {segment.size_bytes} bytes, its description says {said.bytes}",
+                hint="the file was cut, emptied or swapped: put it back from a copy, or archive the range again",
+                key=key,
+            )
         return reader.footer

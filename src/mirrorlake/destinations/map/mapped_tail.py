@@ -38,6 +38,21 @@ def newest_run(progress: MapProgress) -> MappedRun | None:
     )
 
 
+def ends_of(start: int, end: int) -> list[OffsetRange]:
+    """Returns the oldest and the newest `TAIL_OFFSETS` of [start, end), as one range where they meet. Pure.
+
+    A log that was cut and rewritten differs from where it was cut on, and at its end, or holds nothing in between.
+    """
+    if start >= end:
+        return []
+    if end - start <= 2 * TAIL_OFFSETS:
+        return [OffsetRange(start_offset=start, end_offset=end)]
+    return [
+        OffsetRange(start_offset=start, end_offset=start + TAIL_OFFSETS),
+        OffsetRange(start_offset=end - TAIL_OFFSETS, end_offset=end),
+    ]
+
+
 class MappedTailCheck:
     """Compares one source partition with its copy elsewhere.
 
@@ -85,13 +100,14 @@ class MappedTailCheck:
         if progress.empty_from is None:
             return
         end, written_end = progress.position, await self._source_log.written_end()
-        start = max(progress.empty_from, end - TAIL_OFFSETS, await self._source_log.start())
-        if start >= end or (written_end is not None and written_end < end):
+        start = max(progress.empty_from, await self._source_log.start())
+        if written_end is not None and written_end < end:
             return
-        found = (await self._source_log.read_tail(OffsetRange(start_offset=start, end_offset=end))).records
-        if len(found):
-            where = TopicPartition(key.destination_topic, progress.destination_partition)
-            raise self._diverged(key, where, progress, int(found.offsets[0]))
+        for offsets in ends_of(start, end):
+            found = (await self._source_log.read_tail(offsets)).records
+            if len(found):
+                where = TopicPartition(key.destination_topic, progress.destination_partition)
+                raise self._diverged(key, where, progress, int(found.offsets[0]))
 
     async def _check_records(self, key: ProgressKey, progress: MapProgress) -> int | None:
         run = newest_run(progress)

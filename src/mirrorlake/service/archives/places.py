@@ -266,15 +266,24 @@ Writer = tuple[Mirror, ArchiveDestination, Callable[[str], bool]]
 
 
 def _writers(owners: Owners, name: str, partition: int) -> list[Writer]:
-    """Returns who may write a partition folder: a mirror whose folder has the very name goes before a generation's."""
+    """Returns who may write a partition folder: a mirror whose folder has the very name goes before a generation's.
+
+    One of which it is both may write either: an expression selects `orders`, whose second folder is `orders.2`, and a
+    topic of that name too.
+    """
     found: list[tuple[bool, Writer]] = []
     for mirror, destination in owners:
         if mirror.source.partitions is not None and partition not in mirror.source.partitions:
             continue
-        for is_generation, selects in _topics_of(mirror, destination, name):
-            found.append((is_generation, (mirror, destination, selects)))
+        if ways := _topics_of(mirror, destination, name):
+            is_generation = all(each for each, _ in ways)
+            found.append((is_generation, (mirror, destination, partial(_is_any, [selects for _, selects in ways]))))
     is_exact = any(not is_generation for is_generation, _ in found)
     return [writer for is_generation, writer in found if not (is_generation and is_exact)]
+
+
+def _is_any(ways: Sequence[Callable[[str], bool]], topic: str) -> bool:
+    return any(selects(topic) for selects in ways)
 
 
 def _topics_of(mirror: Mirror, destination: ArchiveDestination, name: str) -> list[tuple[bool, Callable[[str], bool]]]:
