@@ -1,4 +1,4 @@
-"""``verify --level records`` of snapshots: the newest one against the latest record of every key at the source.
+"""``verify --level records`` of snapshots: the one at the position against the latest record of every key of the source.
 
 Only records the source may still have are compared: what lies below its log start nobody can tell any more. A key that
 was erased from the snapshots is no difference, and is counted.
@@ -55,7 +55,7 @@ def holds_view(row: StatusRow) -> bool:
 def compare_view(
     row: StatusRow, offsets: OffsetRange, *, ask: Ask, latest_past: LatestPast, largest_batch_bytes: int
 ) -> ViewsCompared:
-    """Returns what the source's view of ``offsets`` and the newest snapshot have, and how they differ.
+    """Returns what the source's view of ``offsets`` and the snapshot that ends there have, and how they differ.
 
     Raises:
         MirrorlakeError: a side could not be read.

@@ -51,7 +51,7 @@ def work(plan: bytes) -> list[dict[str, object]]:
     allow(task.largest_batch_bytes)
     try:
         if isinstance(task.side, SnapshotSide):
-            result = _digest(_snapshot_view(task.side), task)
+            result = _digest(_snapshot_view(task.side, task.offsets.end_offset), task)
         else:
             result = asyncio.run(_digest_source(task.side, task))
     except MirrorlakeError as error:
@@ -70,10 +70,14 @@ async def _digest_source(side: SourceSide, task: ViewTask) -> DigestResult:
         changes.close()
 
 
-def _snapshot_view(side: SnapshotSide) -> Iterable[RecordColumns]:
+def _snapshot_view(side: SnapshotSide, end_offset: int) -> Iterable[RecordColumns]:
+    """Returns the view up to an offset: the newest when the range was settled, which others may have followed since.
+
+    Of a later one the records below the offset are fewer: it has the later records of their keys.
+    """
     folder = _folder(side)
-    newest = folder.read_chain().tail
-    return [] if newest is None else read_view(folder.store, folder.prefix, newest, is_compared=False)
+    wanted = next((each for each in folder.snapshots() if each.name.end_offset >= end_offset), None)
+    return [] if wanted is None else read_view(folder.store, folder.prefix, wanted, is_compared=False)
 
 
 def _folder(side: SnapshotSide) -> SnapshotPartition:

@@ -77,11 +77,11 @@ mirrors:
 
         return asyncio.run(ask())
 
-    def verdict(self) -> Verdict:
+    def verdict(self, status: list[StatusRow] | None = None) -> Verdict:
         def run_task(task: BatchTask) -> list[LeaseRow]:
             return WORKS[task.work](task.plan)
 
-        (verdict,) = RecordVerification(self.status(), run_task=run_task, tasks_at_once=1).run()
+        (verdict,) = RecordVerification(status or self.status(), run_task=run_task, tasks_at_once=1).run()
         return verdict
 
     def erase(self, key: bytes) -> None:
@@ -144,6 +144,24 @@ def test_a_key_that_was_erased_is_counted_and_is_no_difference(made: Snapshots) 
     verdict = made.verdict()
     assert (verdict.result, verdict.first_difference, verdict.difference) == (Result.DIFFERS, 39, "missing")
     assert verdict.erased is None
+
+
+def test_a_snapshot_that_a_newer_one_follows_meanwhile_is_still_the_one_that_is_compared(
+    made: Snapshots,
+) -> None:
+    create_topic(made.servers, made.topic, cleanup_policy="compact")
+    append(made.servers, made.topic, 0, keyed_records(40, 7))
+    made.make()
+    before = made.status()
+    append(made.servers, made.topic, 0, keyed_records(40, 7, start=40))
+    made.make()
+
+    verdict = made.verdict(before)
+
+    assert (verdict.result, verdict.records) == (Result.EQUAL, 7), verdict
+    assert verdict.offsets is not None
+    assert verdict.offsets.end_offset == 40
+    assert made.verdict().result is Result.EQUAL
 
 
 def test_what_the_cleaner_has_taken_since_is_no_difference(made: Snapshots) -> None:
