@@ -1,4 +1,4 @@
-"""``verify --level records`` of snapshots: the one at the position against the latest record of every key of the source.
+"""``verify --level records`` of snapshots: the one at the position against the source's latest record of every key.
 
 Only records the source may still have are compared: what lies below its log start nobody can tell any more. A key that
 was erased from the snapshots is no difference, and is counted.
