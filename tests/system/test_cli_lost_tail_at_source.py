@@ -1,5 +1,6 @@
 """`run --once` where the source has lost its tail: no copy that is past its source's end is called done."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -111,8 +112,9 @@ def test_copies_past_the_end_of_their_source_are_parked_as_ahead_in_every_kind_o
     assert log_end(destination_kafka.bootstrap_servers, f"preserved-by-{topic_name}") == COPIED
 
 
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["it-is-recorded", "nothing-says-so"])
 def test_copies_of_an_archive_that_has_lost_its_newest_segment_are_not_done(
-    config: Path, back: Path, tmp_path: Path, topic_name: str, east: EmbeddedKafka
+    config: Path, back: Path, tmp_path: Path, topic_name: str, east: EmbeddedKafka, *, is_recorded: bool
 ) -> None:
     make_topic(east.bootstrap_servers, "orders", simple_records(KEPT))
     assert once(config).code == 0
@@ -120,9 +122,17 @@ def test_copies_of_an_archive_that_has_lost_its_newest_segment_are_not_done(
     assert once(config).code == 0
     assert once(back).code == 0
     (tmp_path / "lake/orders/0" / segment_name(KEPT, COPIED - 1)).unlink()
+    if not is_recorded:  # as where the writer was killed
+        for record in (tmp_path / "lake/orders").glob("_topic*.json"):
+            if json.loads(record.read_text())["reached"] == {"0": COPIED}:
+                record.unlink()
 
     ended = once(back)
 
+    if is_recorded:
+        assert ended.code == 1, ended.err
+        assert f"orders/0: offsets [{KEPT}, {COPIED}) are missing in the archive" in ended.err
+        return
     assert ended.code == 3, ended.err
     for way in ("preserve", "map"):
         (line,) = ended.troubles(f"{way}-back-{topic_name}")
