@@ -144,10 +144,16 @@ def read_topic_record(store: ObjectStore, name: str) -> TopicRecord | None:
         UnsupportedError: a later version wrote it.
         MirrorlakeError: the store could not be read.
     """
+    newest = _newest(store, name)
+    return None if newest is None else newest[1]
 
-    def look() -> TopicRecord | None:
+
+def _newest(store: ObjectStore, name: str) -> tuple[int, TopicRecord] | None:
+    """Returns number and content of the record that counts, None without any; see `read_topic_record`."""
+
+    def look() -> tuple[int, TopicRecord] | None:
         number = _newest_number(store, name)
-        return None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
+        return None if number is None else (number, _read_topic(store, f"{name}/{_topic_name(number)}"))
 
     return _looked(look, name)
 
@@ -219,17 +225,14 @@ def record_topic(store: ObjectStore, name: str, seen: TopicRecord, *, now_second
         MirrorlakeError: the store could not be read or written.
     """
     for _ in range(ATTEMPTS_MAX):
-        number = _newest_number(store, name)
-        try:
-            known = None if number is None else _read_topic(store, f"{name}/{_topic_name(number)}")
-        except ObjectMissingError:
-            continue
-        if known is not None:
+        number = 0
+        if (newest := _newest(store, name)) is not None:
+            number, known = newest[0] + 1, newest[1]
             seen = known.with_more(seen)
             if known.says_as_much_as(seen):
                 _register(store, name)
                 return known
-        if _is_written(store, name, 0 if number is None else number + 1, seen, now_seconds=now_seconds):
+        if _is_written(store, name, number, seen, now_seconds=now_seconds):
             _register(store, name)
             return seen
     raise _others_first(name)
@@ -249,15 +252,10 @@ def renew_positions(store: ObjectStore, name: str, seen: TopicRecord, *, now_sec
         MirrorlakeError: the store could not be read or written.
     """
     for _ in range(ATTEMPTS_MAX):
-        number = _newest_number(store, name)
-        if number is None:
+        newest = _newest(store, name)
+        if newest is None or newest[1].covers(seen.reached):
             return
-        try:
-            known = _read_topic(store, f"{name}/{_topic_name(number)}")
-        except ObjectMissingError:
-            continue
-        if known.covers(seen.reached):
-            return
+        number, known = newest
         renewed = replace(known.with_more(replace(known, reached=seen.reached)), writer=seen.writer)
         if _is_written(store, name, number + 1, renewed, now_seconds=now_seconds):
             _remove_before(store, name, number, known)
