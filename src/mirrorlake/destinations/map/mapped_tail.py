@@ -91,30 +91,29 @@ class MappedTailCheck:
             SourceDivergedError: they differ; the text names the first differing source offset.
             MirrorlakeError: a side could not be read; nothing is concluded.
         """
-        held_until_ms = await self._check_records(key, progress)
-        await self._check_empty(key, progress)
+        run = newest_run(progress)
+        if run is None and progress.empty_from is None:
+            return None
+        start, end = await self._source_log.start(), await self._source_log.written_end()
+        held_until_ms = None
+        if run is not None and (end is None or end >= run.end_offset):
+            held_until_ms = await self._check_records(key, progress, run, start)
+        if progress.empty_from is not None and (end is None or end >= progress.position):
+            await self._check_empty(key, progress, max(progress.empty_from, start))
         return held_until_ms
 
-    async def _check_empty(self, key: ProgressKey, progress: MapProgress) -> None:
+    async def _check_empty(self, key: ProgressKey, progress: MapProgress, start: int) -> None:
         """Compares the end of a copy where the source held no record: it holds none there later either."""
-        if progress.empty_from is None:
-            return
-        end, written_end = progress.position, await self._source_log.written_end()
-        start = max(progress.empty_from, await self._source_log.start())
-        if written_end is not None and written_end < end:
-            return
-        for offsets in ends_of(start, end):
+        for offsets in ends_of(start, progress.position):
             found = (await self._source_log.read_tail(offsets)).records
             if len(found):
                 where = TopicPartition(key.destination_topic, progress.destination_partition)
                 raise self._diverged(key, where, progress, int(found.offsets[0]))
 
-    async def _check_records(self, key: ProgressKey, progress: MapProgress) -> int | None:
-        run = newest_run(progress)
-        if run is None:
-            return None
+    async def _check_records(self, key: ProgressKey, progress: MapProgress, run: MappedRun, start: int) -> int | None:
+        """Compares the records of a run from source offset ``start`` on; returns as ``check``."""
         where = TopicPartition(key.destination_topic, progress.destination_partition)
-        start = max(run.start_offset, await self._source_log.start())
+        start = max(run.start_offset, start)
         moved = run.destination_offset - run.start_offset
         start = max(start, await self._destination_client.offset_at(where, EARLIEST) - moved)
         transform = self._transform
@@ -122,8 +121,7 @@ class MappedTailCheck:
             start = max(start, progress.select.start_offset)
         else:
             transform = replace(transform, projects=None, sets_content_aside=True)
-        end = await self._source_log.written_end()
-        if start >= run.end_offset or (end is not None and end < run.end_offset):
+        if start >= run.end_offset:
             return None
         offsets = OffsetRange(start_offset=start, end_offset=run.end_offset)
         there = OffsetRange(start_offset=start + moved, end_offset=run.destination_end)
