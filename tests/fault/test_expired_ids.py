@@ -1,6 +1,8 @@
 """A transactional id that expired stands for another producer id: the copy continues; unknown ones stay unknown."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -50,12 +52,18 @@ class Process:
     def __init__(self, config: Configuration, source: str) -> None:
         self.config, self.source = config, source
 
-    async def take_over(self, clients: WorkerCache) -> tuple[Owners, Target]:
-        targets = await find_targets(self.config, clients)
-        assert await create_topics(targets, clients) == {}
-        owners = Owners(clients, owner="test", clock=SystemClock())
-        assert await owners.take(targets) == {}
-        return owners, targets[0]
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[tuple[Owners, Target]]:
+        """The mirror is taken over within the block, which ends as a process does that dies."""
+        clients = WorkerCache()
+        try:
+            targets = await find_targets(self.config, clients)
+            assert await create_topics(targets, clients) == {}
+            owners = Owners(clients, owner="test", clock=SystemClock())
+            assert await owners.take(targets) == {}
+            yield owners, targets[0]
+        finally:
+            await clients.close()
 
     def copy(self, target: Target, known: frozenset[int], end: int) -> LeaseRow:
         work = state_of(target, writer="test").work
@@ -81,14 +89,10 @@ def test_a_copy_goes_on_under_another_producer_id_and_an_unknown_producer_is_sti
     process = Process(configuration(source, destination, topic_name), source)
 
     async def first() -> tuple[LeaseRow, frozenset[int]]:
-        clients = WorkerCache()
-        try:
-            owners, target = await process.take_over(clients)
+        async with process.serving() as (owners, target):
             row = await asyncio.to_thread(process.copy, target, frozenset(), 20)
             await owners.check()
             return row, ids_of(owners, target)
-        finally:
-            await clients.close()
 
     row, before = run_async(first())
     assert (row.error, row.position, len(before)) == (None, 20, 1)
@@ -96,17 +100,13 @@ def test_a_copy_goes_on_under_another_producer_id_and_an_unknown_producer_is_sti
     append(source, topic_name, 0, simple_records(5, start=20))
 
     async def second(position: int) -> tuple[LeaseRow, LeaseRow]:
-        clients = WorkerCache()
-        try:
-            owners, target = await process.take_over(clients)
+        async with process.serving() as (owners, target):
             known = ids_of(owners, target)
             assert known > before, "what was remembered is all that tells its own id from an unknown one"
             without = await asyncio.to_thread(process.copy, target, frozenset(), position)
             row = await asyncio.to_thread(process.copy, target, known, position)
             await owners.check()
             return without, row
-        finally:
-            await clients.close()
 
     without, row = run_async(second(25))
     assert isinstance(without.error, DestinationForeignError), "the partition does remember the id before"
@@ -117,12 +117,8 @@ def test_a_copy_goes_on_under_another_producer_id_and_an_unknown_producer_is_sti
     append(source, topic_name, 0, simple_records(5, start=25))
 
     async def third() -> LeaseRow:
-        clients = WorkerCache()
-        try:
-            owners, target = await process.take_over(clients)
+        async with process.serving() as (owners, target):
             return await asyncio.to_thread(process.copy, target, ids_of(owners, target), 31)
-        finally:
-            await clients.close()
 
     row = run_async(third())
     assert isinstance(row.error, DestinationForeignError)
@@ -139,13 +135,9 @@ def test_a_process_that_dies_after_its_first_record_has_its_producer_id_remember
     process = Process(configuration(source, destination, topic_name), source)
 
     async def one(end: int) -> tuple[LeaseRow, frozenset[int]]:
-        clients = WorkerCache()
-        try:
-            owners, target = await process.take_over(clients)
+        async with process.serving() as (owners, target):
             known = ids_of(owners, target)
             return await asyncio.to_thread(process.copy, target, known, end), known
-        finally:
-            await clients.close()
 
     row, before = run_async(one(20))
     assert (row.error, row.position, len(before)) == (None, 20, 1), "known before the lease began"
@@ -168,18 +160,15 @@ def test_a_producer_id_that_a_lease_got_is_remembered_when_its_process_ends(
     process = Process(configuration(source, destination, topic_name), source)
 
     async def story() -> tuple[frozenset[int], OwnerState]:
-        clients = WorkerCache()
-        try:
-            owners, target = await process.take_over(clients)
+        async with process.serving() as (owners, target):
             known = ids_of(owners, target)
             await asyncio.to_thread(await_expiry, destination, topic_name)
             await owners.check()  # the last look before the lease; the owner's own id has expired too
             row = await asyncio.to_thread(process.copy, target, known, 20)
             assert (row.error, row.position) == (None, 20)
             await owners.release()
-            return known, (await read_states(clients.client(settings_of(destination))))[topic_name]
-        finally:
-            await clients.close()
+        async with ClusterClient(settings_of(destination)) as client:
+            return known, (await read_states(client))[topic_name]
 
     known, state = run_async(story())
     assert state.is_released

@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from mirrorlake.destinations.interface import ClassifiedBatch, Progress
 from mirrorlake.destinations.letters.dead_letters import LetterOrigin, Letters, origin_of, parted, without_lettered
-from mirrorlake.destinations.map.offset_map import OpenPage
-from mirrorlake.destinations.map.progress import ProgressKey
-from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
+from mirrorlake.destinations.map.transaction_participants import MapAppend
 from mirrorlake.errors import MirrorlakeError, RecordTooLargeError
 from mirrorlake.kafka.records.batches import Codec
 from mirrorlake.kafka.records.codec import RecordColumns, decode_batches, encode_batch
 from mirrorlake.kafka.schema_ids.id_map import SchemaIdMap
 from mirrorlake.kafka.schema_ids.unreadable import headers_of
-from mirrorlake.offsets import TopicPartition
+from support.map_participants import new_participant
 from unit.kafka.records.old_messages import GZIP
 from unit.kafka.records.record_samples import Sample, columns_of, only_batch, samples_of
 
@@ -138,19 +136,7 @@ def test_a_commit_writes_the_letters_below_its_position_whatever_batch_they_are_
 ) -> None:
     """A transaction may end in the middle of a source batch: its other letters wait for the next one."""
     told = Told()
-    participant = Participant(
-        key=ProgressKey(destination_topic="copy", source=TopicPartition("orders", 0)),
-        member=told,
-        source_cluster_id="",
-        source_topic_id="",
-        destination_topic_id="",
-        destination=TopicPartition("copy", 0),
-        progress=None,
-        page=OpenPage.at(0),
-        taken_end=0,
-        committed_end=0,
-        empty_from=0,
-    )
+    participant = new_participant(told)
     batches = [sorted(each for each in bad if first <= each < first + 10) for first in (0, 10, 20, 30)]
     participant.letters = [letters_at(batch) for batch in batches if batch]
     written: list[int] = []

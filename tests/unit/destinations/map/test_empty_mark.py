@@ -7,13 +7,12 @@ import pytest
 from mirrorlake.destinations.interface import Progress
 from mirrorlake.destinations.letters.dead_letters import Letters
 from mirrorlake.destinations.map.marks.empty_mark import decode_empty_mark, encode_empty_mark
-from mirrorlake.destinations.map.offset_map import OpenPage
-from mirrorlake.destinations.map.progress import ProgressKey
 from mirrorlake.destinations.map.transaction_participants import MapAppend, Participant
 from mirrorlake.destinations.transactions.own_records import columns_of
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.kafka.records.batches import walk
-from mirrorlake.offsets import OffsetRange, TopicPartition
+from mirrorlake.offsets import OffsetRange
+from support.map_participants import new_participant
 from support.records import build_batch, simple_records
 
 BYTES = bytes.fromhex("01000000000000012c")
@@ -49,22 +48,6 @@ class Sink:
         raise error
 
 
-def participant() -> Participant:
-    return Participant(
-        key=ProgressKey(destination_topic="copy", source=TopicPartition("orders", 0)),
-        member=Sink(),
-        source_cluster_id="",
-        source_topic_id="",
-        destination_topic_id="",
-        destination=TopicPartition("copy", 0),
-        progress=None,
-        page=OpenPage.at(0),
-        taken_end=0,
-        committed_end=0,
-        empty_from=0,
-    )
-
-
 def take(held: Participant, start: int, end: int) -> None:
     """Queues a batch of the records of [start, end), as a sink does."""
     (batch,) = walk(memoryview(bytearray(build_batch(simple_records(end - start)))))
@@ -94,7 +77,7 @@ def said(held: Participant) -> tuple[int, int | None]:
 
 
 def test_a_commit_says_what_was_empty_before_the_first_batch_that_it_leaves_for_the_next() -> None:
-    held = participant()
+    held = new_participant(Sink())
     take(held, 0, 10)
     take(held, 15, 20)  # nothing at 10 to 14
     held.taken_end = 23  # nor at 20 to 22
@@ -106,7 +89,7 @@ def test_a_commit_says_what_was_empty_before_the_first_batch_that_it_leaves_for_
 
 
 def test_a_commit_right_behind_a_record_says_nothing() -> None:
-    held = participant()
+    held = new_participant(Sink())
     take(held, 5, 10)
     held.pending.popleft()
     assert said(held) == (10, None)
